@@ -7,29 +7,29 @@ use std::{pin::Pin, time::Duration};
 
 use futures::FutureExt as _;
 use jiff::{SignedDuration, Timestamp};
-use tidings_mail::smtp::{AttemptOutcome, Lane, Reply, Slot, Withdrawal};
+use tidings_mail::smtp::{AttemptOutcome, ConnectionSlot, SendLane, SmtpReply, WithdrawReason};
 use tidings_model::{
-    Alert,
-    attempt::{AttemptClass, Phase},
-    records::{AttemptEnd, AttemptRecord, AttemptStart, FirstAttempt, Message, Origin},
-    settings::{Guarantee, Stream},
-    step::{ReplyCode, Sent, UnrecordedEnd},
+    AlertName,
+    attempt::{AttemptClass, AttemptPhase},
+    records::{AttemptEnd, AttemptRecord, AttemptStart, FirstAttempt, MessageOrigin, OutboxMessage},
+    settings::{DeliveryGuarantee, StreamSettings},
+    step::{ReplyCode, SendAnswer, UnrecordedEnd},
 };
 use tidings_services::{
-    deps::Deps,
-    error::Error,
+    deps::StepServices,
+    error::StepError,
     metrics,
-    relays::{AwaitedReply, Choice, Relays, Route},
+    relays::{AwaitedReply, RelayChoice, RelayRoute, RelaySet},
 };
-use tidings_store::{ErrorEnd, Moment, Store};
+use tidings_store::{ErrorEnd, FailurePhase, Store};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::context::Cancellable;
+use crate::context::CancellableResult;
 
 mod verdict;
 
-use verdict::{Charge, RetryContext, verdict, withheld};
+use verdict::{RefusalCharge, RetryContext, verdict, withheld_attempt};
 
 const RECORD_AGAIN: Duration = Duration::from_millis(500);
 
@@ -53,18 +53,18 @@ const CHOOSE_AGAIN: Duration = Duration::from_secs(5);
 
 /// What to do if the relay finds a message too large.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shorter {
+pub(crate) enum ShorterMessage {
     Never,
     Stored,
     /// The workflow should have a shorter message rendered, for the attempt with this number.
     Asked(u32),
 }
 
-pub(crate) struct Outgoing<'a> {
+pub(crate) struct OutgoingMessage<'a> {
     pub store: &'a dyn Store,
-    pub relays: &'a Relays,
-    pub stream: &'a Stream,
-    pub lane: Lane,
+    pub relays: &'a RelaySet,
+    pub stream: &'a StreamSettings,
+    pub lane: SendLane,
     pub tenant: Option<&'a str>,
     /// See [`Settings::soft_bounces`](tidings_model::settings::Settings::soft_bounces).
     pub soft_bounces: u32,
@@ -78,30 +78,36 @@ pub(crate) struct Outgoing<'a> {
     pub now: Timestamp,
 }
 
-pub(crate) enum Beginning<'a> {
+pub(crate) enum AttemptBeginning<'a> {
     Begun(Box<DeliveryAttempt<'a>>),
     /// No attempt is made now: every relay's breaker is open, or the message has ended.
-    NotBegun(Sent),
+    NotBegun(SendAnswer),
     Cancelled,
 }
 
-type RouteSlot<'a> = (Route<'a>, Slot);
+type RouteSlot<'a> = (RelayRoute<'a>, ConnectionSlot);
 
 pub(crate) struct DeliveryAttempt<'a> {
-    outgoing: Outgoing<'a>,
-    route: Route<'a>,
-    slot: Option<Slot>,
+    outgoing: OutgoingMessage<'a>,
+    route: RelayRoute<'a>,
+    slot: Option<ConnectionSlot>,
     pub number: u32,
     /// Set if the ledger has not recorded the attempt yet. It will when the attempt is committed or ends.
     first: Option<FirstAttempt>,
-    pub message: Box<Message>,
+    pub message: Box<OutboxMessage>,
     had_ambiguous_attempt: bool,
     /// Set from the commit until the end is recorded.
     awaited: Option<AwaitedReply<'a>>,
 }
 
-impl<'a> Outgoing<'a> {
-    pub fn new(deps: &'a Deps, tenant: &str, (stream, lane): (&'a Stream, Lane), id: Uuid, now: Timestamp) -> Self {
+impl<'a> OutgoingMessage<'a> {
+    pub fn new(
+        deps: &'a StepServices,
+        tenant: &str,
+        (stream, lane): (&'a StreamSettings, SendLane),
+        id: Uuid,
+        now: Timestamp,
+    ) -> Self {
         let (soft_bounces, tenant) = (deps.settings.soft_bounces, deps.settings.with_table(tenant));
         let (last, keeps_ends) = (false, false);
         let retry_delay = stream.retry_delay(1).unwrap_or(RETRY_DELAY);
@@ -116,11 +122,11 @@ impl<'a> Outgoing<'a> {
     /// If the store fails.
     pub async fn begin_first(
         mut self,
-        message: Message,
+        message: OutboxMessage,
         epoch: u64,
         cancelled: Pin<&mut impl Future<Output = ()>>,
-    ) -> Result<Beginning<'a>, Error> {
-        let (route, slot) = match self.route(&message.envelope_to, cancelled).await? {
+    ) -> Result<AttemptBeginning<'a>, StepError> {
+        let (route, slot) = match self.acquire_route(&message.envelope_to, cancelled).await? {
             Ok(found) => found,
             Err(not_begun) => return Ok(not_begun),
         };
@@ -133,7 +139,7 @@ impl<'a> Outgoing<'a> {
         };
         let (first, message) = (Some(first), Box::new(message));
         let had_ambiguous_attempt = false;
-        Ok(Beginning::Begun(Box::new(DeliveryAttempt {
+        Ok(AttemptBeginning::Begun(Box::new(DeliveryAttempt {
             outgoing: self,
             route,
             slot: Some(slot),
@@ -145,31 +151,31 @@ impl<'a> Outgoing<'a> {
         })))
     }
 
-    async fn route(
+    async fn acquire_route(
         &mut self,
         to: &str,
         mut cancelled: Pin<&mut impl Future<Output = ()>>,
-    ) -> Result<Result<RouteSlot<'a>, Beginning<'a>>, Error> {
-        let mut route = match self.choose().await? {
+    ) -> Result<Result<RouteSlot<'a>, AttemptBeginning<'a>>, StepError> {
+        let mut route = match self.choose_relay().await? {
             Ok(route) => route,
-            Err(waiting) => return Ok(Err(Beginning::NotBegun(waiting))),
+            Err(waiting) => return Ok(Err(AttemptBeginning::NotBegun(waiting))),
         };
         let mut slot = Box::pin(route.slot(self.lane, to));
         loop {
             tokio::select! {
                 slot = &mut slot => {
                     self.now = self.now.max(Timestamp::now());
-                    let Some(slot) = slot else { return Ok(Err(Beginning::Cancelled)) };
+                    let Some(slot) = slot else { return Ok(Err(AttemptBeginning::Cancelled)) };
                     return Ok(Ok((route, slot)));
                 }
                 () = cancelled.as_mut() => {
                     self.relays.give_up(self.store, &route, self.now).await;
-                    return Ok(Err(Beginning::Cancelled));
+                    return Ok(Err(AttemptBeginning::Cancelled));
                 }
                 () = tokio::time::sleep(CHOOSE_AGAIN) => {}
             }
             self.now = self.now.max(Timestamp::now());
-            match self.choose().await? {
+            match self.choose_relay().await? {
                 Ok(chosen) if chosen.name() == route.name() => {}
                 Ok(chosen) => {
                     self.relays.give_up(self.store, &route, self.now).await;
@@ -185,12 +191,12 @@ impl<'a> Outgoing<'a> {
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn choose(&self) -> Result<Result<Route<'a>, Sent>, Error> {
+    pub async fn choose_relay(&self) -> Result<Result<RelayRoute<'a>, SendAnswer>, StepError> {
         let Self { store, relays, stream, tenant, id, now, .. } = *self;
-        Ok(match relays.choose(store, &stream.relays, tenant, id, now).await? {
-            Choice::By(route) => Ok(route.for_sender(stream.envelope_sender())),
-            Choice::Wait { until, why } => {
-                Err(Sent::Waiting { until, why, pause: None, too_large: None, moment: false })
+        Ok(match relays.choose_relay(store, &stream.relays, tenant, id, now).await? {
+            RelayChoice::By(route) => Ok(route.for_sender(stream.envelope_sender())),
+            RelayChoice::Wait { until, why } => {
+                Err(SendAnswer::Waiting { until, why, pause: None, too_large: None, moment: false })
             }
         })
     }
@@ -206,8 +212,8 @@ impl<'a> Outgoing<'a> {
         to: &str,
         epoch: Option<u64>,
         cancelled: Pin<&mut impl Future<Output = ()>>,
-    ) -> Result<Beginning<'a>, Error> {
-        let (route, slot) = match self.route(to, cancelled).await? {
+    ) -> Result<AttemptBeginning<'a>, StepError> {
+        let (route, slot) = match self.acquire_route(to, cancelled).await? {
             Ok(found) => found,
             Err(not_begun) => return Ok(not_begun),
         };
@@ -217,7 +223,7 @@ impl<'a> Outgoing<'a> {
             // being read now.
             let until = now.saturating_add(READ_FIRST).unwrap_or(now);
             let why = "an attempt of this worker is past the dot, and reads its reply".to_owned();
-            let waiting = Sent::Waiting { until, why, pause: None, too_large: None, moment: false };
+            let waiting = SendAnswer::Waiting { until, why, pause: None, too_large: None, moment: false };
             return Ok(self.give_up(&route, waiting).await);
         }
         let (number, ambiguous, had_ambiguous_attempt, begun, message) =
@@ -225,12 +231,12 @@ impl<'a> Outgoing<'a> {
                 AttemptStart::Proceed { number, ambiguous, had_ambiguous_attempt, epoch, message } => {
                     (number, ambiguous, had_ambiguous_attempt, epoch, message)
                 }
-                AttemptStart::Closed(closed) => return Ok(self.give_up(&route, Sent::closed(closed)).await),
+                AttemptStart::Closed(closed) => return Ok(self.give_up(&route, SendAnswer::closed(closed)).await),
                 AttemptStart::AwaitsReply { number, until } => {
                     let why =
                         format!("attempt {number} is past the dot, and the reply to it may come until {until:.0}");
                     let until = until.min(now.saturating_add(LOOK_AGAIN).unwrap_or(until));
-                    let waiting = Sent::Waiting { until, why, pause: None, too_large: None, moment: false };
+                    let waiting = SendAnswer::Waiting { until, why, pause: None, too_large: None, moment: false };
                     return Ok(self.give_up(&route, waiting).await);
                 }
             };
@@ -238,15 +244,15 @@ impl<'a> Outgoing<'a> {
             // An event was retracted while we waited for a connection. The next attempt will fence this one
             // and render the message again.
             self.relays.give_up(store, &route, now).await;
-            return Err(Error::Fenced);
+            return Err(StepError::Fenced);
         }
         if ambiguous > 0 && !self.may_resend(&route, ambiguous).await? {
-            let (end, closed) = withheld();
+            let (end, closed) = withheld_attempt();
             store.end_attempt(id, number, &end, now).await?;
             metrics::alert_ended(id, &message.origin, &closed);
-            return Ok(self.give_up(&route, Sent::closed(closed)).await);
+            return Ok(self.give_up(&route, SendAnswer::closed(closed)).await);
         }
-        Ok(Beginning::Begun(Box::new(DeliveryAttempt {
+        Ok(AttemptBeginning::Begun(Box::new(DeliveryAttempt {
             outgoing: self,
             route,
             slot: Some(slot),
@@ -258,18 +264,22 @@ impl<'a> Outgoing<'a> {
         })))
     }
 
-    async fn give_up(&self, route: &Route<'_>, sent: Sent) -> Beginning<'a> {
+    async fn give_up(&self, route: &RelayRoute<'_>, sent: SendAnswer) -> AttemptBeginning<'a> {
         self.relays.give_up(self.store, route, self.now).await;
-        Beginning::NotBegun(sent)
+        AttemptBeginning::NotBegun(sent)
     }
 
     /// Records an attempt's end which the ledger refused before, and returns what follows.
     ///
     /// # Errors
     /// If the store fails or refuses again.
-    pub async fn record_end(&self, unrecorded: &UnrecordedEnd, shorter: Shorter) -> Result<Sent, Error> {
+    pub async fn record_end(
+        &self,
+        unrecorded: &UnrecordedEnd,
+        shorter: ShorterMessage,
+    ) -> Result<SendAnswer, StepError> {
         let Self { store, relays, id, .. } = *self;
-        let missing = || tidings_store::Error::Broken(format!("message {id} is not in the outbox"));
+        let missing = || tidings_store::StoreError::Broken(format!("message {id} is not in the outbox"));
         let message = store.message(id).await?.ok_or_else(missing)?;
         let earlier = store.attempts(id).await?;
         let was_ambiguous = |attempt: &AttemptRecord| {
@@ -291,7 +301,7 @@ impl<'a> Outgoing<'a> {
             has_former_sender: false,
             at: unrecorded.at,
         };
-        let delivery = outcome(unrecorded);
+        let delivery = outcome_of(unrecorded);
         let (end, sent) = ended.verdict(&delivery, shorter);
         ended.record_once(&delivery, &end).await?;
         ended.conclude(&delivery, sent).await
@@ -299,13 +309,13 @@ impl<'a> Outgoing<'a> {
 
     /// A second copy is harmless (rule 26) if the stream is `at_least_once`, or the relay would still drop
     /// it. `latest` counts ambiguous attempts since an operator last allowed a repeat.
-    async fn may_resend(&self, route: &Route<'_>, latest: u32) -> Result<bool, tidings_store::Error> {
-        let at_least_once = self.stream.guarantee == Guarantee::AtLeastOnce;
+    async fn may_resend(&self, route: &RelayRoute<'_>, latest: u32) -> Result<bool, tidings_store::StoreError> {
+        let at_least_once = self.stream.guarantee == DeliveryGuarantee::AtLeastOnce;
         let Some(memory) = route.remembers().filter(|_| !at_least_once) else { return Ok(at_least_once) };
         let ambiguous = |attempt: &AttemptRecord| attempt.class == Some(AttemptClass::Ambiguous);
         let remembered = |attempt: &AttemptRecord| {
             let recent = attempt.past_the_dot_at.is_some_and(|at| self.now.duration_since(at) < memory);
-            recent && self.relays.has(route, &attempt.relay)
+            recent && self.relays.is_relay_of(route, &attempt.relay)
         };
         let attempts = self.store.attempts(self.id).await?;
         let latest = usize::try_from(latest).unwrap_or(usize::MAX);
@@ -322,12 +332,12 @@ impl DeliveryAttempt<'_> {
     pub async fn transmit(
         &mut self,
         mut cancelled: Pin<&mut impl Future<Output = ()>>,
-    ) -> Result<AttemptOutcome, Error> {
-        let Some(slot) = self.slot.take() else { return Ok(Withdrawal::Cancelled.into()) };
-        let Message { id, envelope_from, envelope_to, bytes, .. } = &*self.message;
+    ) -> Result<AttemptOutcome, StepError> {
+        let Some(slot) = self.slot.take() else { return Ok(WithdrawReason::Cancelled.into()) };
+        let OutboxMessage { id, envelope_from, envelope_to, bytes, .. } = &*self.message;
         let offered = tokio::select! {
             offered = self.route.offer(slot, envelope_from, envelope_to, bytes) => offered,
-            () = cancelled.as_mut() => return Ok(Withdrawal::Cancelled.into()),
+            () = cancelled.as_mut() => return Ok(WithdrawReason::Cancelled.into()),
         };
         let ready = match offered {
             Ok(ready) => ready,
@@ -337,23 +347,23 @@ impl DeliveryAttempt<'_> {
         // Read the clock again: the relay may have taken minutes to accept the content.
         let now = self.outgoing.now.max(Timestamp::now());
         let recorded = match &self.first {
-            Some(first) => store.first_past_the_dot(first, now).await,
-            None => store.past_the_dot(*id, self.number, now).await,
+            Some(first) => store.mark_first_in_doubt(first, now).await,
+            None => store.mark_in_doubt(*id, self.number, now).await,
         };
         match recorded {
             // Cancelled while the store committed the attempt.
-            Ok(true) if cancelled.as_mut().now_or_never().is_some() => Ok(ready.withdraw(Withdrawal::Cancelled)),
+            Ok(true) if cancelled.as_mut().now_or_never().is_some() => Ok(ready.withdraw(WithdrawReason::Cancelled)),
             Ok(true) => {
                 self.awaited = Some(self.outgoing.relays.await_reply(self.outgoing.id));
-                Ok(ready.dot().await)
+                Ok(ready.send_dot().await)
             }
-            Ok(false) => Ok(ready.withdraw(Withdrawal::Fenced)),
+            Ok(false) => Ok(ready.withdraw(WithdrawReason::Fenced)),
             Err(error) => {
                 // The store may have committed and only its reply was lost. If this record is lost, too, the
                 // attempt counts as ambiguous.
-                let withdrawn = ready.withdraw(Withdrawal::Unrecorded(error.to_string()));
-                let ended = self.ended(false);
-                let (end, _) = ended.verdict(&withdrawn, Shorter::Never);
+                let withdrawn = ready.withdraw(WithdrawReason::Unrecorded(error.to_string()));
+                let ended = self.ended_attempt(false);
+                let (end, _) = ended.verdict(&withdrawn, ShorterMessage::Never);
                 ended.record_once(&withdrawn, &end).await.ok();
                 self.outgoing.relays.give_up(store, &self.route, now).await;
                 Err(error.into())
@@ -366,27 +376,31 @@ impl DeliveryAttempt<'_> {
     ///
     /// # Errors
     /// If the store fails, or a later attempt has begun.
-    pub async fn finish(&self, delivery: &AttemptOutcome, shorter: Shorter) -> Result<Cancellable<Sent>, Error> {
+    pub async fn finish(
+        &self,
+        delivery: &AttemptOutcome,
+        shorter: ShorterMessage,
+    ) -> Result<CancellableResult<SendAnswer>, StepError> {
         let was_refused = delivery.class.is_refusal()
             && self.number > 1
             && was_refused(&self.outgoing.store.attempts(self.outgoing.id).await?, self.number);
-        let ended = self.ended(was_refused);
+        let ended = self.ended_attempt(was_refused);
         let (end, sent) = ended.verdict(delivery, shorter);
         match ended.record_patiently(delivery, &end).await {
             Ok(()) => {}
             Err(_) if ended.is_kept(delivery) => {
-                return Ok(Cancellable::Done(Sent::Unrecorded(ended.unrecorded(delivery))));
+                return Ok(CancellableResult::Done(SendAnswer::Unrecorded(ended.unrecorded_end(delivery))));
             }
             Err(error) => return Err(error),
         }
         match (delivery.class, ended.conclude(delivery, sent).await?) {
-            (AttemptClass::Cancelled, _) => Ok(Cancellable::Cancelled),
-            (AttemptClass::Fenced, _) => Err(Error::Fenced),
-            (_, sent) => Ok(Cancellable::Done(sent)),
+            (AttemptClass::Cancelled, _) => Ok(CancellableResult::Cancelled),
+            (AttemptClass::Fenced, _) => Err(StepError::Fenced),
+            (_, sent) => Ok(CancellableResult::Done(sent)),
         }
     }
 
-    fn ended(&self, was_refused: bool) -> EndedAttempt<'_> {
+    fn ended_attempt(&self, was_refused: bool) -> EndedAttempt<'_> {
         EndedAttempt {
             outgoing: &self.outgoing,
             relay: self.route.name(),
@@ -405,12 +419,12 @@ impl DeliveryAttempt<'_> {
 }
 
 struct EndedAttempt<'a> {
-    outgoing: &'a Outgoing<'a>,
+    outgoing: &'a OutgoingMessage<'a>,
     relay: &'a str,
-    route: Option<&'a Route<'a>>,
+    route: Option<&'a RelayRoute<'a>>,
     number: u32,
     first: Option<&'a FirstAttempt>,
-    origin: &'a Origin,
+    origin: &'a MessageOrigin,
     envelope_to: &'a str,
     had_ambiguous_attempt: bool,
     was_refused: bool,
@@ -421,18 +435,18 @@ struct EndedAttempt<'a> {
 }
 
 impl EndedAttempt<'_> {
-    fn verdict(&self, delivery: &AttemptOutcome, shorter: Shorter) -> (AttemptEnd, Sent) {
-        let Outgoing { relays, stream, soft_bounces, id, last, retry_delay, .. } = *self.outgoing;
-        let deduplicates = self.route.is_some_and(Route::deduplicates);
-        let may_resend = stream.guarantee == Guarantee::AtLeastOnce || deduplicates;
+    fn verdict(&self, delivery: &AttemptOutcome, shorter: ShorterMessage) -> (AttemptEnd, SendAnswer) {
+        let OutgoingMessage { relays, stream, soft_bounces, id, last, retry_delay, .. } = *self.outgoing;
+        let deduplicates = self.route.is_some_and(RelayRoute::deduplicates);
+        let may_resend = stream.guarantee == DeliveryGuarantee::AtLeastOnce || deduplicates;
         let Self { had_ambiguous_attempt, was_refused, .. } = *self;
-        let meets_no_relay = delivery.class == AttemptClass::Deferred && delivery.phase <= Phase::Ehlo;
+        let meets_no_relay = delivery.class == AttemptClass::Deferred && delivery.phase <= AttemptPhase::Ehlo;
         let charge = match delivery.class {
-            _ if self.is_about_former_sender(delivery) => Charge::FormerSender,
-            _ if meets_no_relay && self.route.is_some_and(Route::has_alternative) => Charge::Relay,
-            class if !relays.charges(self.relay, id, class) => Charge::Relay,
-            class if class.is_refusal() && !was_refused => Charge::Nobody,
-            _ => Charge::Message,
+            _ if self.is_about_former_sender(delivery) => RefusalCharge::FormerSender,
+            _ if meets_no_relay && self.route.is_some_and(RelayRoute::has_alternative) => RefusalCharge::Relay,
+            class if !relays.charges(self.relay, id, class) => RefusalCharge::Relay,
+            class if class.is_refusal() && !was_refused => RefusalCharge::Nobody,
+            _ => RefusalCharge::Message,
         };
         let context =
             RetryContext { may_resend, shorter, last, had_ambiguous_attempt, soft_bounces, charge, retry_delay };
@@ -443,19 +457,21 @@ impl EndedAttempt<'_> {
     /// the relay.
     fn is_about_former_sender(&self, delivery: &AttemptOutcome) -> bool {
         let classes = [AttemptClass::Policy, AttemptClass::Configuration, AttemptClass::RecipientPolicy];
-        self.has_former_sender && delivery.phase >= Phase::Mail && classes.contains(&delivery.class)
+        self.has_former_sender && delivery.phase >= AttemptPhase::Mail && classes.contains(&delivery.class)
     }
 
-    async fn record_once(&self, delivery: &AttemptOutcome, end: &AttemptEnd) -> Result<(), Error> {
-        let Outgoing { store, id, .. } = *self.outgoing;
+    async fn record_once(&self, delivery: &AttemptOutcome, end: &AttemptEnd) -> Result<(), StepError> {
+        let OutgoingMessage { store, id, .. } = *self.outgoing;
         let recorded = match self.first {
-            Some(first) if moment(delivery) == Moment::BeforeDot => store.end_first_attempt(first, end, self.at).await,
+            Some(first) if moment_of(delivery) == FailurePhase::BeforeDot => {
+                store.end_first_attempt(first, end, self.at).await
+            }
             _ => store.end_attempt(id, self.number, end, self.at).await,
         };
         Ok(recorded?)
     }
 
-    async fn record_patiently(&self, delivery: &AttemptOutcome, end: &AttemptEnd) -> Result<(), Error> {
+    async fn record_patiently(&self, delivery: &AttemptOutcome, end: &AttemptEnd) -> Result<(), StepError> {
         let (begun, mut tries) = (Instant::now(), 0);
         loop {
             let Err(error) = self.record_once(delivery, end).await else { return Ok(()) };
@@ -473,42 +489,42 @@ impl EndedAttempt<'_> {
         self.outgoing.keeps_ends && !matches!(delivery.class, AttemptClass::Cancelled | AttemptClass::Fenced)
     }
 
-    async fn conclude(&self, delivery: &AttemptOutcome, sent: Sent) -> Result<Sent, Error> {
-        let Outgoing { store, relays, stream, tenant, id, now, .. } = *self.outgoing;
+    async fn conclude(&self, delivery: &AttemptOutcome, sent: SendAnswer) -> Result<SendAnswer, StepError> {
+        let OutgoingMessage { store, relays, stream, tenant, id, now, .. } = *self.outgoing;
         if let Some(route) = self.route {
-            let ended = matches!(sent, Sent::Closed { .. });
+            let ended = matches!(sent, SendAnswer::Closed { .. });
             if self.is_about_former_sender(delivery) {
                 relays.give_up(store, route, self.at).await;
             } else {
                 relays.report_result(store, route, delivery, (self.envelope_to, ended), self.at).await;
             }
         }
-        self.report(delivery, &sent);
+        self.log_end(delivery, &sent);
         match sent {
             // If the message waits only for its relay, another relay may accept it at once.
-            Sent::Waiting { until, why, too_large, .. } => {
+            SendAnswer::Waiting { until, why, too_large, .. } => {
                 let until = relays.again_at(store, &stream.relays, tenant, id, now.max(self.at)).await?.max(until);
-                Ok(Sent::Waiting { until, why, pause: None, too_large, moment: false })
+                Ok(SendAnswer::Waiting { until, why, pause: None, too_large, moment: false })
             }
             sent => Ok(sent),
         }
     }
 
-    fn report(&self, delivery: &AttemptOutcome, sent: &Sent) {
-        metrics::attempt(self.relay, delivery.class);
+    fn log_end(&self, delivery: &AttemptOutcome, sent: &SendAnswer) {
+        metrics::count_attempt(self.relay, delivery.class);
         let id = self.outgoing.id;
         match sent {
-            Sent::Closed { closed, .. } if metrics::alert_ended(id, self.origin, closed) => {}
+            SendAnswer::Closed { closed, .. } if metrics::alert_ended(id, self.origin, closed) => {}
             _ => {
                 tracing::info!(id = %id, class = delivery.class.name(), phase = delivery.phase.name(), "attempt ended");
             }
         }
     }
 
-    fn unrecorded(&self, delivery: &AttemptOutcome) -> UnrecordedEnd {
+    fn unrecorded_end(&self, delivery: &AttemptOutcome) -> UnrecordedEnd {
         let id = self.outgoing.id;
         let (class, phase) = (delivery.class, delivery.phase);
-        tracing::error!(alert = %Alert::LedgerRefuses, id = %id, class = class.name(), "the workflow keeps the end of an attempt");
+        tracing::error!(alert = %AlertName::LedgerRefuses, id = %id, class = class.name(), "the workflow keeps the end of an attempt");
         UnrecordedEnd {
             number: self.number,
             relay: self.relay.to_owned(),
@@ -516,7 +532,7 @@ impl EndedAttempt<'_> {
             class,
             phase,
             reply: delivery.reply.as_ref().map(|reply| ReplyCode { code: reply.code, enhanced: reply.enhanced }),
-            first: self.first.filter(|_| moment(delivery) == Moment::BeforeDot).cloned(),
+            first: self.first.filter(|_| moment_of(delivery) == FailurePhase::BeforeDot).cloned(),
         }
     }
 }
@@ -525,15 +541,15 @@ fn was_refused(attempts: &[AttemptRecord], number: u32) -> bool {
     attempts.iter().any(|attempt| attempt.number < number && attempt.class.is_some_and(AttemptClass::is_refusal))
 }
 
-fn outcome(unrecorded: &UnrecordedEnd) -> AttemptOutcome {
+fn outcome_of(unrecorded: &UnrecordedEnd) -> AttemptOutcome {
     let UnrecordedEnd { class, phase, reply, .. } = unrecorded;
-    let reply = reply.map(|ReplyCode { code, enhanced }| Reply { code, enhanced, text: String::new() });
+    let reply = reply.map(|ReplyCode { code, enhanced }| SmtpReply { code, enhanced, text: String::new() });
     let answer = reply.as_ref().map_or_else(|| class.name().to_owned(), ToString::to_string);
     let detail = format!("{}: {answer}; recorded later, as the ledger refused the record", phase.name());
     AttemptOutcome { phase: *phase, reply, class: *class, detail }
 }
 
-pub(crate) async fn waits_to_repeat<T>(delivery: &AttemptOutcome, answer: &Result<T, Error>) -> bool {
+pub(crate) async fn waits_to_repeat<T>(delivery: &AttemptOutcome, answer: &Result<T, StepError>) -> bool {
     let repeats = answer.as_ref().is_err_and(|error| keeps_outcome(error, delivery));
     if repeats {
         tokio::time::sleep(RECORD_AGAIN).await;
@@ -541,14 +557,18 @@ pub(crate) async fn waits_to_repeat<T>(delivery: &AttemptOutcome, answer: &Resul
     repeats
 }
 
-fn keeps_outcome(error: &Error, delivery: &AttemptOutcome) -> bool {
-    error.end(moment(delivery)) == ErrorEnd::KeepsOutcome
+fn keeps_outcome(error: &StepError, delivery: &AttemptOutcome) -> bool {
+    error.end(moment_of(delivery)) == ErrorEnd::KeepsOutcome
 }
 
-const fn moment(delivery: &AttemptOutcome) -> Moment {
-    if matches!(delivery.phase, Phase::Dot | Phase::Done) { Moment::PastDot } else { Moment::BeforeDot }
+const fn moment_of(delivery: &AttemptOutcome) -> FailurePhase {
+    if matches!(delivery.phase, AttemptPhase::Dot | AttemptPhase::Done) {
+        FailurePhase::PastDot
+    } else {
+        FailurePhase::BeforeDot
+    }
 }
 
-pub(crate) const fn is_unavailable(error: &Error) -> bool {
-    matches!(error, Error::Store(tidings_store::Error::Unavailable(_)))
+pub(crate) const fn is_unavailable(error: &StepError) -> bool {
+    matches!(error, StepError::Store(tidings_store::StoreError::Unavailable(_)))
 }

@@ -12,31 +12,31 @@ use std::time::{Duration, SystemTime};
 use jiff::Timestamp;
 use temporalio_sdk::activities::{ActivityContext, ActivityError};
 use tidings_model::StoredWait;
-use tidings_services::error::Error;
+use tidings_services::error::StepError;
 
 /// Does the work unless the clock is ahead of Temporal's. `asked_at` is when the workflow scheduled this, if
 /// known.
 ///
 /// # Errors
-/// [`Error::ClockAhead`], or any error from the work.
+/// [`StepError::ClockAhead`], or any error from the work.
 pub(crate) async fn unless_ahead<T>(
     ctx: &ActivityContext,
     asked_at: Option<Timestamp>,
-    work: impl Future<Output = Result<T, Error>>,
-) -> Result<T, Error> {
+    work: impl Future<Output = Result<T, StepError>>,
+) -> Result<T, StepError> {
     let info = ctx.info();
-    check(told(info.is_local, asked_at, info.started_time), Timestamp::now())?;
+    check_clock(started_at(info.is_local, asked_at, info.started_time), Timestamp::now())?;
     work.await
 }
 
-fn told(is_local: bool, asked_at: Option<Timestamp>, started: Option<SystemTime>) -> Option<Timestamp> {
+fn started_at(is_local: bool, asked_at: Option<Timestamp>, started: Option<SystemTime>) -> Option<Timestamp> {
     if is_local { asked_at } else { started.and_then(|started| Timestamp::try_from(started).ok()) }
 }
 
 /// A frozen process starts late and should fail here, because its task may belong to another worker by now.
-fn check(started: Option<Timestamp>, now: Timestamp) -> Result<(), Error> {
+fn check_clock(started: Option<Timestamp>, now: Timestamp) -> Result<(), StepError> {
     match started {
-        Some(started) if !StoredWait::PAST.believes(now, started) => Err(Error::ClockAhead { now, started }),
+        Some(started) if !StoredWait::PAST.is_plausible(now, started) => Err(StepError::ClockAhead { now, started }),
         _ => Ok(()),
     }
 }
@@ -49,14 +49,14 @@ const INTERVAL: Duration = Duration::from_secs(3);
 ///
 /// The first heartbeat is delayed, because most deliveries finish before it and the server writes each
 /// heartbeat to its database.
-pub(crate) async fn during<T>(ctx: &ActivityContext, work: impl Future<Output = T>) -> T {
+pub(crate) async fn with_heartbeats<T>(ctx: &ActivityContext, work: impl Future<Output = T>) -> T {
     tokio::select! {
         done = work => done,
-        never = beat(ctx) => match never {},
+        never = send_heartbeats(ctx) => match never {},
     }
 }
 
-async fn beat(ctx: &ActivityContext) -> std::convert::Infallible {
+async fn send_heartbeats(ctx: &ActivityContext) -> std::convert::Infallible {
     loop {
         tokio::time::sleep(INTERVAL).await;
         // The server detects missing heartbeats, so we can ignore a failure to send one.
@@ -66,17 +66,17 @@ async fn beat(ctx: &ActivityContext) -> std::convert::Infallible {
 
 /// A step's result, unless it was cancelled.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Cancellable<T> {
+pub enum CancellableResult<T> {
     Done(T),
     /// Temporal cancelled the step before it had any effect.
     Cancelled,
 }
 
-impl<T> Cancellable<T> {
-    pub(crate) fn map<U>(self, change: impl FnOnce(T) -> U) -> Cancellable<U> {
+impl<T> CancellableResult<T> {
+    pub(crate) fn map<U>(self, change: impl FnOnce(T) -> U) -> CancellableResult<U> {
         match self {
-            Self::Done(answer) => Cancellable::Done(change(answer)),
-            Self::Cancelled => Cancellable::Cancelled,
+            Self::Done(answer) => CancellableResult::Done(change(answer)),
+            Self::Cancelled => CancellableResult::Cancelled,
         }
     }
 
@@ -97,12 +97,12 @@ mod tests {
     #[test]
     fn an_activity_does_not_begin_by_a_clock_that_is_more_than_a_minute_ahead() {
         let started = Timestamp::from_second(1_800_000_000).unwrap();
-        let begins = |seconds: i64| check(Some(started), started + SignedDuration::from_secs(seconds)).is_ok();
+        let begins = |seconds: i64| check_clock(Some(started), started + SignedDuration::from_secs(seconds)).is_ok();
         // Temporal's time-skipping test server is ahead of every worker.
         for (seconds, expected) in [(-86_400, true), (0, true), (60, true), (61, false), (86_400, false)] {
             assert_eq!(begins(seconds), expected, "{seconds}");
         }
-        assert!(check(None, Timestamp::MAX).is_ok());
+        assert!(check_clock(None, Timestamp::MAX).is_ok());
     }
 
     #[test]
@@ -111,10 +111,14 @@ mod tests {
         let now = asked + SignedDuration::from_hours(24);
         let by_this_clock = Some(SystemTime::from(now));
         for (is_local, begins) in [(true, false), (false, true)] {
-            assert_eq!(check(told(is_local, Some(asked), by_this_clock), now).is_ok(), begins, "{is_local}");
+            assert_eq!(
+                check_clock(started_at(is_local, Some(asked), by_this_clock), now).is_ok(),
+                begins,
+                "{is_local}"
+            );
         }
         assert!(
-            check(told(true, None, by_this_clock), now).is_ok(),
+            check_clock(started_at(true, None, by_this_clock), now).is_ok(),
             "a workflow of an earlier version does not say when it asked"
         );
     }

@@ -6,13 +6,14 @@ use jiff::Timestamp;
 use temporalio_macros::activities;
 use temporalio_sdk::activities::{ActivityContext, ActivityError};
 use tidings_model::step::{
-    AuditInput, ClaimAnswer, ClaimInput, CloseInput, DeadLettersInput, Ending, Plan, PlanInput, RenderInput, Rendered,
-    ReopenInput, Resumed, RetractInput, SendInput, Sent, StashInput, Stashed,
+    AuditInput, ClaimAnswer, ClaimInput, CloseAnswer, CloseDigestInput, DeadLettersInput, Plan, PlanInput,
+    RenderAnswer, RenderInput, ReopenAnswer, ReopenInput, RetractInput, SendAnswer, SendDigestInput, StashAnswer,
+    StashInput,
 };
-use tidings_services::{deps::Deps, error::answer, metrics};
+use tidings_services::{deps::StepServices, error::activity_result, metrics};
 use tidings_workflows::activities::definitions::digest as definitions;
 
-use crate::context::{during, unless_ahead};
+use crate::context::{unless_ahead, with_heartbeats};
 
 pub mod claim;
 mod ledger;
@@ -25,7 +26,7 @@ pub mod send;
 mod stash;
 
 pub struct DigestActivities {
-    pub deps: Deps,
+    pub deps: StepServices,
 }
 
 #[activities]
@@ -37,7 +38,7 @@ impl DigestActivities {
     /// how each error ends.
     #[activity(definition = definitions::Plan)]
     pub async fn plan(self: Arc<Self>, ctx: ActivityContext, input: PlanInput) -> Result<Plan, ActivityError> {
-        answer(unless_ahead(&ctx, input.asked_at, Box::pin(plan::run(&self.deps, &input))).await)
+        activity_result(unless_ahead(&ctx, input.asked_at, Box::pin(plan::run(&self.deps, &input))).await)
     }
 
     /// Moves events from the workflow's state to the ledger.
@@ -45,9 +46,9 @@ impl DigestActivities {
     /// # Errors
     /// If the store fails, or Temporal does not return an earlier run's history. Temporal will retry.
     #[activity(definition = definitions::Stash)]
-    pub async fn stash(self: Arc<Self>, ctx: ActivityContext, input: StashInput) -> Result<Stashed, ActivityError> {
-        let stashed = answer(stash::run(&self.deps, ctx.client(), &input).await)?;
-        metrics::events(&self.deps.settings, &input.window.key.digest_type, stashed.taken);
+    pub async fn stash(self: Arc<Self>, ctx: ActivityContext, input: StashInput) -> Result<StashAnswer, ActivityError> {
+        let stashed = activity_result(stash::run(&self.deps, ctx.client(), &input).await)?;
+        metrics::count_events(&self.deps.settings, &input.window.key.digest_type, stashed.taken);
         Ok(stashed)
     }
 
@@ -57,8 +58,9 @@ impl DigestActivities {
     /// As for [`plan`](Self::plan).
     #[activity(definition = definitions::Claim)]
     pub async fn claim(self: Arc<Self>, ctx: ActivityContext, input: ClaimInput) -> Result<ClaimAnswer, ActivityError> {
-        let answer = answer(unless_ahead(&ctx, Some(input.asked_at), Box::pin(claim::run(&self.deps, &input))).await)?;
-        measure::claimed(&self.deps.settings, &input, &answer, Timestamp::now());
+        let answer =
+            activity_result(unless_ahead(&ctx, Some(input.asked_at), Box::pin(claim::run(&self.deps, &input))).await)?;
+        measure::count_claim(&self.deps.settings, &input, &answer, Timestamp::now());
         Ok(answer)
     }
 
@@ -67,11 +69,15 @@ impl DigestActivities {
     /// # Errors
     /// If the store fails, the digest type is not configured, no template works, or the sender is invalid.
     #[activity(definition = definitions::Render)]
-    pub async fn render(self: Arc<Self>, ctx: ActivityContext, input: RenderInput) -> Result<Rendered, ActivityError> {
+    pub async fn render(
+        self: Arc<Self>,
+        ctx: ActivityContext,
+        input: RenderInput,
+    ) -> Result<RenderAnswer, ActivityError> {
         let rendered =
-            answer(unless_ahead(&ctx, Some(input.asked_at), Box::pin(render::run(&self.deps, &input))).await)?;
-        if let Rendered::Nothing(closed) = &rendered {
-            measure::ended(&self.deps.settings, &input.window.key, closed);
+            activity_result(unless_ahead(&ctx, Some(input.asked_at), Box::pin(render::run(&self.deps, &input))).await)?;
+        if let RenderAnswer::Nothing(closed) = &rendered {
+            measure::count_end(&self.deps.settings, &input.window.key, closed);
         }
         Ok(rendered)
     }
@@ -82,10 +88,15 @@ impl DigestActivities {
     /// If the store fails, a later attempt has begun, or a message cannot be rendered again: Temporal will
     /// retry. Or if the attempt was cancelled before it was committed.
     #[activity(definition = definitions::Send)]
-    pub async fn send(self: Arc<Self>, ctx: ActivityContext, input: SendInput) -> Result<Sent, ActivityError> {
+    pub async fn send(
+        self: Arc<Self>,
+        ctx: ActivityContext,
+        input: SendDigestInput,
+    ) -> Result<SendAnswer, ActivityError> {
         let sent = Box::pin(send::run(&self.deps, &input, ctx.cancelled()));
-        let sent = answer(unless_ahead(&ctx, Some(input.asked_at), during(&ctx, sent)).await)?.into_activity()?;
-        measure::sent(&self.deps.settings, &input.window, &sent, Timestamp::now());
+        let sent = activity_result(unless_ahead(&ctx, Some(input.asked_at), with_heartbeats(&ctx, sent)).await)?
+            .into_activity()?;
+        measure::count_attempt(&self.deps.settings, &input.window, &sent, Timestamp::now());
         Ok(sent)
     }
 
@@ -94,8 +105,12 @@ impl DigestActivities {
     /// # Errors
     /// If the store fails. Temporal will retry.
     #[activity(definition = definitions::Close)]
-    pub async fn close(self: Arc<Self>, _ctx: ActivityContext, input: CloseInput) -> Result<Ending, ActivityError> {
-        let ending = answer(ledger::close(&self.deps, &input).await)?;
+    pub async fn close(
+        self: Arc<Self>,
+        _ctx: ActivityContext,
+        input: CloseDigestInput,
+    ) -> Result<CloseAnswer, ActivityError> {
+        let ending = activity_result(ledger::close(&self.deps, &input).await)?;
         measure::ended_with_events(&self.deps.settings, &input.window.key, &ending);
         Ok(ending)
     }
@@ -106,7 +121,7 @@ impl DigestActivities {
     /// If the store fails. Temporal will retry.
     #[activity(definition = definitions::Retract)]
     pub async fn retract(self: Arc<Self>, _ctx: ActivityContext, input: RetractInput) -> Result<(), ActivityError> {
-        answer(ledger::retract(&self.deps, &input).await)
+        activity_result(ledger::retract(&self.deps, &input).await)
     }
 
     /// Returns an unsent digest to its workflow.
@@ -114,8 +129,12 @@ impl DigestActivities {
     /// # Errors
     /// If the store fails. Temporal will retry.
     #[activity(definition = definitions::Reopen)]
-    pub async fn reopen(self: Arc<Self>, _ctx: ActivityContext, input: ReopenInput) -> Result<Resumed, ActivityError> {
-        answer(ledger::reopen(&self.deps, &input).await)
+    pub async fn reopen(
+        self: Arc<Self>,
+        _ctx: ActivityContext,
+        input: ReopenInput,
+    ) -> Result<ReopenAnswer, ActivityError> {
+        activity_result(ledger::reopen(&self.deps, &input).await)
     }
 
     /// Records operators' commands in the audit trail.
@@ -124,7 +143,7 @@ impl DigestActivities {
     /// If the store fails. Temporal will retry.
     #[activity(definition = definitions::Audit)]
     pub async fn audit(self: Arc<Self>, _ctx: ActivityContext, input: AuditInput) -> Result<(), ActivityError> {
-        answer(ledger::audit(&self.deps, &input).await)
+        activity_result(ledger::audit(&self.deps, &input).await)
     }
 
     /// Records signals which could not be decoded.
@@ -137,6 +156,6 @@ impl DigestActivities {
         _ctx: ActivityContext,
         input: DeadLettersInput,
     ) -> Result<(), ActivityError> {
-        answer(ledger::dead_letters(&self.deps, &input).await)
+        activity_result(ledger::dead_letters(&self.deps, &input).await)
     }
 }

@@ -7,7 +7,7 @@ pub mod message;
 pub mod retention;
 pub mod subscriptions;
 
-pub use context::Cancellable;
+pub use context::CancellableResult;
 pub use digest::DigestActivities;
 pub use message::MessageActivities;
 pub use retention::RetentionActivities;

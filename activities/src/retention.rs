@@ -7,25 +7,25 @@ use jiff::{SignedDuration, Timestamp};
 use temporalio_client::Client;
 use temporalio_macros::activities;
 use temporalio_sdk::activities::{ActivityContext, ActivityError};
-use tidings_client::Commands;
+use tidings_client::WorkflowCommands;
 use tidings_model::{
-    Alert, Key,
-    inbox::Limits,
+    AlertName, Key,
+    inbox::InboxLimits,
     process::ProcessProfile,
-    retention::{Cutoff, CutoffsInput, Kind, Purged, RetractExpiry},
+    retention::{CutoffsInput, PurgeAnswer, RetentionCutoff, RetentionKind, RetractExpiry},
     settings::FormerNames,
 };
 use tidings_services::{
-    error::{Error, answer},
+    error::{StepError, activity_result},
     processes,
 };
 use tidings_store::{Store, archive::Archive};
-use tidings_workflows::{Status, activities::definitions::retention as definitions};
+use tidings_workflows::{DigestStatus, activities::definitions::retention as definitions};
 
 use crate::context::unless_ahead;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Retention {
+pub struct RetentionLimits {
     /// For events since their digest's end, retracts and dead letters since their arrival, and notices since
     /// their delivery. `None` keeps them forever. Event ids are deduplicated for as long (rule 3).
     pub events: Option<Duration>,
@@ -37,41 +37,47 @@ pub struct Retention {
     pub archive: Option<Archive>,
 }
 
-impl Retention {
+impl RetentionLimits {
     pub const DEFAULT: Duration = Duration::from_hours(90 * 24);
 
     #[must_use]
-    pub fn cutoffs(&self, now: Timestamp) -> Vec<Cutoff> {
+    pub fn cutoffs(&self, now: Timestamp) -> Vec<RetentionCutoff> {
         let cutoff = |kind| {
-            let age = SignedDuration::try_from(self.age(kind)?).unwrap_or(SignedDuration::MAX);
-            Some(Cutoff { kind, before: now.saturating_sub(age).unwrap_or(Timestamp::MIN) })
+            let age = SignedDuration::try_from(self.age_limit(kind)?).unwrap_or(SignedDuration::MAX);
+            Some(RetentionCutoff { kind, before: now.saturating_sub(age).unwrap_or(Timestamp::MIN) })
         };
-        Kind::ALL.into_iter().filter_map(cutoff).collect()
+        RetentionKind::ALL.into_iter().filter_map(cutoff).collect()
     }
 
-    const fn age(&self, kind: Kind) -> Option<Duration> {
+    const fn age_limit(&self, kind: RetentionKind) -> Option<Duration> {
         match kind {
-            Kind::Events | Kind::Retracts | Kind::DeadLetters | Kind::Notices => self.events,
-            Kind::Messages => self.messages,
-            Kind::DeliveryEvents => self.delivery_events,
-            Kind::Inbox => Some(self.inbox),
+            RetentionKind::Events | RetentionKind::Retracts | RetentionKind::DeadLetters | RetentionKind::Notices => {
+                self.events
+            }
+            RetentionKind::Messages => self.messages,
+            RetentionKind::DeliveryEvents => self.delivery_events,
+            RetentionKind::Inbox => Some(self.inbox),
         }
     }
 }
 
-impl Default for Retention {
+impl Default for RetentionLimits {
     fn default() -> Self {
         let age = Some(Self::DEFAULT);
-        Self { events: age, messages: age, delivery_events: age, inbox: Limits::default().keep, archive: None }
+        Self { events: age, messages: age, delivery_events: age, inbox: InboxLimits::default().keep, archive: None }
     }
 }
 
 /// SQLite blocks all other writes while a batch is archived, and emails and dead letters are up to a hundred
 /// times larger than other rows.
-const fn batch(kind: Kind) -> u32 {
+const fn batch(kind: RetentionKind) -> u32 {
     match kind {
-        Kind::Events | Kind::Retracts | Kind::DeliveryEvents | Kind::Inbox | Kind::Notices => 500,
-        Kind::DeadLetters | Kind::Messages => 50,
+        RetentionKind::Events
+        | RetentionKind::Retracts
+        | RetentionKind::DeliveryEvents
+        | RetentionKind::Inbox
+        | RetentionKind::Notices => 500,
+        RetentionKind::DeadLetters | RetentionKind::Messages => 50,
     }
 }
 
@@ -82,7 +88,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 pub struct RetentionActivities {
     pub store: Arc<dyn Store>,
-    pub retention: Retention,
+    pub retention: RetentionLimits,
     pub task_queue: String,
     /// Former names: a window open under one name needs retracts stored under the others, too.
     pub names: FormerNames,
@@ -101,8 +107,8 @@ impl RetentionActivities {
         self: Arc<Self>,
         _ctx: ActivityContext,
         input: CutoffsInput,
-    ) -> Result<Vec<Cutoff>, ActivityError> {
-        answer(self.agreed().await)?;
+    ) -> Result<Vec<RetentionCutoff>, ActivityError> {
+        activity_result(self.check_agreement().await)?;
         Ok(self.retention.cutoffs(input.asked_at))
     }
 
@@ -112,8 +118,12 @@ impl RetentionActivities {
     /// If the workers disagree, this worker's clock is ahead, the store fails, or the archive cannot be
     /// written: make room, or correct `[retention] archive`. Nothing is deleted, and Temporal will retry.
     #[activity(definition = definitions::Purge)]
-    pub async fn purge(self: Arc<Self>, ctx: ActivityContext, cutoff: Cutoff) -> Result<Purged, ActivityError> {
-        answer(unless_ahead(&ctx, None, Box::pin(self.purge_batch(ctx.client(), cutoff))).await)
+    pub async fn purge(
+        self: Arc<Self>,
+        ctx: ActivityContext,
+        cutoff: RetentionCutoff,
+    ) -> Result<PurgeAnswer, ActivityError> {
+        activity_result(unless_ahead(&ctx, None, Box::pin(self.purge_batch(ctx.client(), cutoff))).await)
     }
 }
 
@@ -126,30 +136,30 @@ impl RetentionActivities {
         match &self.retention.archive {
             Some(archive) => match self.store.remember_archive(archive, Timestamp::now()).await {
                 // Upkeep will report the folder's problem and wait for a fix.
-                Err(tidings_store::Error::Archive(_)) => Ok(()),
+                Err(tidings_store::StoreError::Archive(_)) => Ok(()),
                 remembered => remembered,
             },
             None => Ok(()),
         }
     }
 
-    async fn agreed(&self) -> Result<(), Error> {
-        Ok(processes::agreed(&*self.store, Some(&self.own)).await?)
+    async fn check_agreement(&self) -> Result<(), StepError> {
+        Ok(processes::require_agreement(&*self.store, Some(&self.own)).await?)
     }
 
-    async fn purge_batch(&self, temporal: Client, cutoff: Cutoff) -> Result<Purged, Error> {
-        self.agreed().await?;
+    async fn purge_batch(&self, temporal: Client, cutoff: RetentionCutoff) -> Result<PurgeAnswer, StepError> {
+        self.check_agreement().await?;
         let now = Timestamp::now();
         let cutoffs = self.retention.cutoffs(now);
-        let Some(cutoff) = not_later(cutoff, &cutoffs) else { return Ok(Purged::default()) };
+        let Some(cutoff) = not_later(cutoff, &cutoffs) else { return Ok(PurgeAnswer::default()) };
         let expiries = match cutoff.kind {
-            Kind::Retracts => self.expiries(temporal, cutoff.before, now).await?,
+            RetentionKind::Retracts => self.find_expiries(temporal, cutoff.before, now).await?,
             _ => Vec::new(),
         };
         let archive = self.retention.archive.as_ref();
         let purged = self.store.purge(cutoff, batch(cutoff.kind), archive, &expiries, now).await;
-        if let Err(tidings_store::Error::Archive(error)) = &purged {
-            tracing::error!(alert = %Alert::ArchiveFailed, %error, "upkeep waits, and the store grows");
+        if let Err(tidings_store::StoreError::Archive(error)) = &purged {
+            tracing::error!(alert = %AlertName::ArchiveFailed, %error, "upkeep waits, and the store grows");
             if let Some(archive) = archive {
                 self.store.archive_failed(archive, &error.to_string(), now).await?;
             }
@@ -163,14 +173,19 @@ impl RetentionActivities {
 
     /// Finds old retracts no open window needs. Queries the keys' workflows, because the ledger lacks most
     /// open windows.
-    async fn expiries(&self, temporal: Client, before: Timestamp, now: Timestamp) -> Result<Vec<RetractExpiry>, Error> {
-        let commands = Commands::new(temporal, &self.task_queue).with_patience(PATIENCE);
+    async fn find_expiries(
+        &self,
+        temporal: Client,
+        before: Timestamp,
+        now: Timestamp,
+    ) -> Result<Vec<RetractExpiry>, StepError> {
+        let commands = WorkflowCommands::new(temporal, &self.task_queue).with_patience(PATIENCE);
         let keys = self.store.keys_of_old_retracts(before, KEYS, now).await?;
         let age = now.duration_since(before);
         let commands = &commands;
         let asked = stream::iter(keys).map(|key| async move {
             let mut opened = Vec::new();
-            for name in self.names.keys(&key) {
+            for name in self.names.all_keys(&key) {
                 opened.extend(opened_at(commands, &name).await);
             }
             let opened_at = opened.into_iter().min();
@@ -180,12 +195,12 @@ impl RetentionActivities {
     }
 }
 
-async fn opened_at(commands: &Commands, key: &Key) -> Option<Timestamp> {
+async fn opened_at(commands: &WorkflowCommands, key: &Key) -> Option<Timestamp> {
     let unknown = Some(Timestamp::MIN);
-    match commands.digest(key).due().await {
+    match commands.digest(key).due_window().await {
         Ok(Some(due)) => Some(due.window.opened_at),
         // Events may be waiting for a plan without a window yet.
-        Ok(None) => match commands.digest(key).status::<Status>().await {
+        Ok(None) => match commands.digest(key).status::<DigestStatus>().await {
             Ok(status) => unknown.filter(|_| status.is_some_and(|status| status.pending + status.uncompared > 0)),
             Err(_) => unknown,
         },
@@ -201,15 +216,15 @@ fn expired_before(before: Timestamp, age: SignedDuration, opened_at: Option<Time
 
 /// Returns the earlier cutoff, because the configuration may now keep data for longer. `None` if this kind is
 /// now kept forever.
-fn not_later(cutoff: Cutoff, today: &[Cutoff]) -> Option<Cutoff> {
+fn not_later(cutoff: RetentionCutoff, today: &[RetentionCutoff]) -> Option<RetentionCutoff> {
     let own = today.iter().find(|own| own.kind == cutoff.kind)?;
-    Some(Cutoff { before: cutoff.before.min(own.before), ..cutoff })
+    Some(RetentionCutoff { before: cutoff.before.min(own.before), ..cutoff })
 }
 
 #[cfg(test)]
 mod tests {
-    use tidings_model::process::{Process, Role};
-    use tidings_store::{Installations as _, Sqlite};
+    use tidings_model::process::{ProcessRecord, ProcessRole};
+    use tidings_store::{InstallationStore as _, SqliteStore};
     use uuid::Uuid;
 
     use super::*;
@@ -217,18 +232,20 @@ mod tests {
     #[tokio::test]
     async fn upkeep_waits_while_the_live_workers_differ() {
         let folder = tempfile::tempdir().unwrap();
-        let store = Sqlite::connect(&format!("sqlite:{}", folder.path().join("tidings.db").display())).await.unwrap();
+        let store =
+            SqliteStore::connect(&format!("sqlite:{}", folder.path().join("tidings.db").display())).await.unwrap();
         store.migrate().await.unwrap();
-        let own = ProcessProfile::new(Role::Worker, "a", 1, "tidings");
+        let own = ProcessProfile::new(ProcessRole::Worker, "a", 1, "tidings");
         let own = ProcessProfile { sections: [("retention".to_owned(), "aa".to_owned())].into(), ..own };
-        let mut other = Process { id: Uuid::nil(), seen_at: store.clock().await.unwrap(), profile: own.clone() };
-        let (retention, task_queue) = (Retention::default(), "tidings".to_owned());
+        let mut other =
+            ProcessRecord { id: Uuid::nil(), seen_at: store.database_clock().await.unwrap(), profile: own.clone() };
+        let (retention, task_queue) = (RetentionLimits::default(), "tidings".to_owned());
         let activities =
             RetentionActivities { store: Arc::new(store), retention, task_queue, names: FormerNames::default(), own };
         for (section, agree) in [("aa", true), ("bb", false), ("aa", true)] {
             other.profile.sections.insert("retention".to_owned(), section.to_owned());
             activities.store.put_process(&other).await.unwrap();
-            let agreed = activities.agreed().await;
+            let agreed = activities.check_agreement().await;
             assert_eq!(agreed.is_ok(), agree, "{section}");
             if let Err(error) = agreed {
                 assert!(error.to_string().contains("[retention]"), "{error}");
@@ -240,14 +257,17 @@ mod tests {
     fn a_run_that_began_under_a_shorter_retention_deletes_no_more_than_todays() {
         let at = |day: i64| Timestamp::from_second(1_800_000_000 + day * 86_400).unwrap();
         let days = |days: u64| Some(Duration::from_secs(days * 24 * 3600));
-        let before = Retention { messages: days(1), ..Retention::default() };
-        let [cutoff] =
-            before.cutoffs(at(0)).into_iter().filter(|cutoff| cutoff.kind == Kind::Messages).collect::<Vec<_>>()[..]
+        let before = RetentionLimits { messages: days(1), ..RetentionLimits::default() };
+        let [cutoff] = before
+            .cutoffs(at(0))
+            .into_iter()
+            .filter(|cutoff| cutoff.kind == RetentionKind::Messages)
+            .collect::<Vec<_>>()[..]
         else {
             panic!("messages have a cutoff")
         };
         for (messages, expected) in [(days(1), Some(-1)), (days(10), Some(-9)), (None, None)] {
-            let today = Retention { messages, ..Retention::default() }.cutoffs(at(1));
+            let today = RetentionLimits { messages, ..RetentionLimits::default() }.cutoffs(at(1));
             assert_eq!(not_later(cutoff, &today).map(|cutoff| cutoff.before), expected.map(at), "{messages:?}");
         }
     }
@@ -272,14 +292,15 @@ mod tests {
     #[test]
     fn unlimited_retention_has_no_cutoff() {
         let now: Timestamp = "2026-11-21T03:30:00Z".parse().unwrap();
-        let cutoffs = |retention: Retention| {
+        let cutoffs = |retention: RetentionLimits| {
             let cutoffs = retention.cutoffs(now).into_iter();
-            cutoffs.map(|Cutoff { kind, before }| format!("{} {before}", kind.name())).collect::<Vec<_>>()
+            cutoffs.map(|RetentionCutoff { kind, before }| format!("{} {before}", kind.name())).collect::<Vec<_>>()
         };
         let days = |days: u64| Some(Duration::from_secs(days * 24 * 3600));
-        let forever = Retention { events: None, messages: days(1), delivery_events: None, ..Retention::default() };
+        let forever =
+            RetentionLimits { events: None, messages: days(1), delivery_events: None, ..RetentionLimits::default() };
         assert_eq!(cutoffs(forever), ["messages 2026-11-20T03:30:00Z", "inbox 2026-11-18T03:30:00Z"]);
-        let all = Retention { messages: days(30), delivery_events: days(7), ..Retention::default() };
+        let all = RetentionLimits { messages: days(30), delivery_events: days(7), ..RetentionLimits::default() };
         assert_eq!(
             cutoffs(all),
             [

@@ -14,17 +14,17 @@ use jiff::Timestamp;
 use temporalio_macros::activities;
 use temporalio_sdk::activities::{ActivityContext, ActivityError};
 use tidings_model::{
-    Alert,
+    AlertName,
     subscription::{
-        ANSWER_BYTES, ANSWER_WITHIN, About, DeliverAnswer, DeliverInput, DeliveryResult, Left, Notice, Settled,
-        Subscription, body, settled,
+        ANSWER_BYTES, ANSWER_WITHIN, DeliverAnswer, DeliverInput, DeliveryOutcomes, DeliveryResult, NoticeFact,
+        PendingNotice, RemainingNotices, WebhookSubscription, notice_body, settle_deliveries,
     },
 };
 use tidings_services::{
-    deps::now,
-    error::{Error, answer},
+    deps::now_at_least,
+    error::{StepError, activity_result},
     metrics,
-    team_service::{Failure, NoAnswer, Question, Signed, send},
+    team_service::{NoAnswer, ServiceFailure, ServiceRequest, SignatureHeaders, send_request},
 };
 use tidings_store::Store;
 use tidings_workflows::activities::definitions::subscription as definitions;
@@ -40,7 +40,7 @@ pub const TEST: &str = "subscription.test";
 
 pub struct SubscriptionActivities {
     pub store: Arc<dyn Store>,
-    pub subscriptions: BTreeMap<String, Subscription>,
+    pub subscriptions: BTreeMap<String, WebhookSubscription>,
 }
 
 #[activities]
@@ -55,7 +55,9 @@ impl SubscriptionActivities {
         ctx: ActivityContext,
         input: DeliverInput,
     ) -> Result<DeliverAnswer, ActivityError> {
-        answer(unless_ahead(&ctx, Some(input.asked_at), context::during(&ctx, self.deliver_all(&input))).await)
+        activity_result(
+            unless_ahead(&ctx, Some(input.asked_at), context::with_heartbeats(&ctx, self.deliver_all(&input))).await,
+        )
     }
 }
 
@@ -63,17 +65,17 @@ impl SubscriptionActivities {
     async fn deliver_all(
         &self,
         DeliverInput { subscription: name, asked_at, probe }: &DeliverInput,
-    ) -> Result<DeliverAnswer, Error> {
-        let mut answer = DeliverAnswer { delivered: 0, failed: 0, dead: 0, left: Left::NotConfigured };
+    ) -> Result<DeliverAnswer, StepError> {
+        let mut answer = DeliverAnswer { delivered: 0, failed: 0, dead: 0, left: RemainingNotices::NotConfigured };
         let Some(subscription) = self.subscriptions.get(name) else { return Ok(answer) };
         let begun = Instant::now();
         let mut limit = if *probe { 1 } else { BATCH };
         loop {
-            let now = now(*asked_at);
+            let now = now_at_least(*asked_at);
             let ready = self.store.ready_notices(name, limit, now).await?;
             if ready.is_empty() {
                 let next = self.store.next_notice(name, now).await?;
-                answer.left = next.map_or(Left::Nothing, Left::Until);
+                answer.left = next.map_or(RemainingNotices::Nothing, RemainingNotices::Until);
                 return Ok(answer);
             }
             let settled = deliver_batch(subscription, ready, now).await;
@@ -81,12 +83,12 @@ impl SubscriptionActivities {
             answer.delivered += settled.delivered.len() as u64;
             answer.failed += settled.failed.iter().filter(|(_, _, retry)| retry.is_some()).count() as u64;
             answer.dead += dead;
-            report(subscription, &settled, dead);
+            log_settled(subscription, &settled, dead);
             if settled.gone || settled.away.is_some() || begun.elapsed() > BUDGET {
                 answer.left = match settled {
-                    Settled { gone: true, .. } => Left::Gone,
-                    Settled { away: Some(_), .. } => Left::Away,
-                    Settled { .. } => Left::More,
+                    DeliveryOutcomes { gone: true, .. } => RemainingNotices::Gone,
+                    DeliveryOutcomes { away: Some(_), .. } => RemainingNotices::Away,
+                    DeliveryOutcomes { .. } => RemainingNotices::More,
                 };
                 return Ok(answer);
             }
@@ -97,8 +99,12 @@ impl SubscriptionActivities {
 
 /// Delivers each lane in order. A lane stops at its first failure; all stop once the receiver is unreachable
 /// or gone.
-async fn deliver_batch(subscription: &Subscription, notices: Vec<Notice>, now: Timestamp) -> Settled {
-    let mut lanes: BTreeMap<String, Vec<Notice>> = BTreeMap::new();
+async fn deliver_batch(
+    subscription: &WebhookSubscription,
+    notices: Vec<PendingNotice>,
+    now: Timestamp,
+) -> DeliveryOutcomes {
+    let mut lanes: BTreeMap<String, Vec<PendingNotice>> = BTreeMap::new();
     for notice in notices {
         lanes.entry(notice.lane.clone()).or_default().push(notice);
     }
@@ -108,21 +114,21 @@ async fn deliver_batch(subscription: &Subscription, notices: Vec<Notice>, now: T
         .buffer_unordered(LANES)
         .collect()
         .await;
-    settled(tried.iter().flatten().map(|(notice, result)| (notice, *result)), now)
+    settle_deliveries(tried.iter().flatten().map(|(notice, result)| (notice, *result)), now)
 }
 
 async fn deliver_lane(
-    subscription: &Subscription,
-    lane: Vec<Notice>,
+    subscription: &WebhookSubscription,
+    lane: Vec<PendingNotice>,
     stop: &AtomicBool,
-) -> Vec<(Notice, DeliveryResult)> {
+) -> Vec<(PendingNotice, DeliveryResult)> {
     let mut tried = Vec::new();
     for notice in lane {
         if stop.load(Ordering::Relaxed) {
             break;
         }
         let result = deliver(subscription, notice.event.name(), notice.id, &notice.about).await.result;
-        metrics::notice(&subscription.name, result);
+        metrics::count_notice(&subscription.name, result);
         tried.push((notice, result));
         if result.is_away() || result == DeliveryResult::Gone {
             stop.store(true, Ordering::Relaxed);
@@ -134,51 +140,51 @@ async fn deliver_lane(
     tried
 }
 
-pub struct Delivery {
+pub struct NoticeDelivery {
     pub result: DeliveryResult,
     pub why: String,
 }
 
 /// Delivers one notice. Its signature uses the delivery's time and the notice's id.
-async fn deliver(subscription: &Subscription, event: &str, id: Uuid, about: &About) -> Delivery {
+async fn deliver(subscription: &WebhookSubscription, event: &str, id: Uuid, about: &NoticeFact) -> NoticeDelivery {
     let answered = async {
-        let body = body(event, about)?;
+        let body = notice_body(event, about)?;
         let (id, timestamp) = (id.to_string(), Timestamp::now().as_second());
         let signature = subscription.sign(&id, timestamp, &body);
-        let signed = Signed { id, timestamp, signature };
-        send(&subscription.url, Question::Post(body), signed, ANSWER_BYTES, ANSWER_WITHIN).await
+        let signed = SignatureHeaders { id, timestamp, signature };
+        send_request(&subscription.url, ServiceRequest::Post(body), signed, ANSWER_BYTES, ANSWER_WITHIN).await
     };
     match answered.await {
         Ok((status, _)) => {
-            Delivery { result: DeliveryResult::of_status(status.as_u16()), why: format!("the status {status}") }
+            NoticeDelivery { result: DeliveryResult::of_status(status.as_u16()), why: format!("the status {status}") }
         }
-        Err(Failure { result, why }) => {
+        Err(ServiceFailure { result, why }) => {
             let result = match result {
                 NoAnswer::TimedOut => DeliveryResult::TimedOut,
                 NoAnswer::Unreachable | NoAnswer::Unreadable => DeliveryResult::Unreachable,
             };
-            Delivery { result, why }
+            NoticeDelivery { result, why }
         }
     }
 }
 
-pub async fn test(subscription: &Subscription, now: Timestamp) -> Delivery {
+pub async fn test(subscription: &WebhookSubscription, now: Timestamp) -> NoticeDelivery {
     let tenant = subscription.tenant.clone().unwrap_or_default();
     let digest_type = subscription.digest_type.clone().unwrap_or_default();
-    let about = About { occurred_at: now, tenant, digest_type, ..About::default() };
+    let about = NoticeFact { occurred_at: now, tenant, digest_type, ..NoticeFact::default() };
     deliver(subscription, TEST, Uuid::new_v4(), &about).await
 }
 
-fn report(subscription: &Subscription, settled: &Settled, dead: u64) {
+fn log_settled(subscription: &WebhookSubscription, settled: &DeliveryOutcomes, dead: u64) {
     let (name, host) = (subscription.name.as_str(), subscription.url.host());
     if settled.gone {
         tracing::error!(
-            alert = %Alert::SubscriptionEnded, subscription = name, host, dead,
+            alert = %AlertName::SubscriptionEnded, subscription = name, host, dead,
             "the receiver answered 410: nothing more is delivered until `tidings subscriptions replay`"
         );
     } else if dead > 0 {
         tracing::error!(
-            alert = %Alert::NoticesUndelivered, subscription = name, host, dead,
+            alert = %AlertName::NoticesUndelivered, subscription = name, host, dead,
             "notices could not be delivered within 24 hours, and are dead letters"
         );
     } else if let Some(result) = settled.away {

@@ -5,16 +5,16 @@ use std::{sync::Arc, time::Instant};
 
 use serde_json::json;
 use tidings_model::{
-    inbox::Item,
-    limits::{self, Invalid},
+    inbox::InboxItem,
+    limits::{self, InvalidField},
 };
 use tidings_proto::v1;
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::{
-    Config, ConnectError, Error, config,
-    http::Requests,
-    lanes::{Answer, Lanes, Waiting},
+    Config, ConnectError, EmitError, config,
+    http::BatchSender,
+    lanes::{EmitResult, QueuedItem, SignalSender},
 };
 
 /// Memory per event or retract besides its JSON, including its key's lane.
@@ -22,17 +22,17 @@ const OVERHEAD_BYTES: usize = 1024;
 
 /// Sends events. Cheap to clone; clones share connection, memory and rate limits.
 #[derive(Clone)]
-pub struct Client(Arc<Inner>);
+pub struct Client(Arc<ClientInner>);
 
-struct Inner {
+struct ClientInner {
     config: Config,
     memory: Arc<Semaphore>,
-    way: Way,
+    way: EventTransport,
 }
 
-enum Way {
-    Signals(Arc<Lanes>),
-    Http(Arc<Requests>),
+enum EventTransport {
+    Signals(Arc<SignalSender>),
+    Http(Arc<BatchSender>),
 }
 
 impl Client {
@@ -44,29 +44,31 @@ impl Client {
     pub async fn connect(config: Config) -> Result<Self, ConnectError> {
         match config.http.clone() {
             None => Ok(Self::new(config::connect(config.deadline).await?, config)),
-            Some(http) => Ok(Self::with_way(Way::Http(Requests::connect(http, config.deadline).await?), config)),
+            Some(http) => {
+                Ok(Self::with_way(EventTransport::Http(BatchSender::connect(http, config.deadline).await?), config))
+            }
         }
     }
 
     /// Uses an existing connection to Temporal, ignoring [`Config::http`].
     #[must_use]
     pub fn new(temporal: temporalio_client::Client, config: Config) -> Self {
-        Self::with_way(Way::Signals(Lanes::new(temporal, &config.task_queue)), config)
+        Self::with_way(EventTransport::Signals(SignalSender::new(temporal, &config.task_queue)), config)
     }
 
-    fn with_way(way: Way, mut config: Config) -> Self {
+    fn with_way(way: EventTransport, mut config: Config) -> Self {
         config.memory_bytes = config.memory_bytes.clamp(64 * 1024, 1 << 31);
         let memory = Arc::new(Semaphore::new(config.memory_bytes as usize));
-        Self(Arc::new(Inner { config, memory, way }))
+        Self(Arc::new(ClientInner { config, memory, way }))
     }
 
     /// Returns once the event is durable, in the workflow's history or in a gateway's inbox. Dropping the
     /// future withdraws the event unless it is already in flight.
     ///
     /// # Errors
-    /// See [`Error`]. After any error except [`Error::Invalid`], the event may or may not have arrived;
+    /// See [`EmitError`]. After any error except [`EmitError::Invalid`], the event may or may not have arrived;
     /// emitting it again is safe.
-    pub async fn emit(&self, event: v1::Event) -> Result<(), Error> {
+    pub async fn emit(&self, event: v1::Event) -> Result<(), EmitError> {
         self.emit_with_warnings(event).await.map(drop)
     }
 
@@ -75,8 +77,8 @@ impl Client {
     ///
     /// # Errors
     /// As for [`Client::emit`].
-    pub async fn emit_with_warnings(&self, event: v1::Event) -> Result<Vec<Invalid>, Error> {
-        self.hand_over(Item::event(event)?).await
+    pub async fn emit_with_warnings(&self, event: v1::Event) -> Result<Vec<InvalidField>, EmitError> {
+        self.hand_over(InboxItem::from_wire_event(event)?).await
     }
 
     /// Retracts the event with `event_id`, or all with a category and entity which occurred up to
@@ -84,8 +86,8 @@ impl Client {
     ///
     /// # Errors
     /// As for [`Client::emit`].
-    pub async fn retract(&self, retract: v1::Retract) -> Result<(), Error> {
-        self.hand_over(Item::retract(retract)?).await.map(drop)
+    pub async fn retract(&self, retract: v1::Retract) -> Result<(), EmitError> {
+        self.hand_over(InboxItem::from_wire_retract(retract)?).await.map(drop)
     }
 
     /// Waits until everything accepted so far has a result.
@@ -94,34 +96,38 @@ impl Client {
         let _ = self.0.memory.acquire_many(self.0.config.memory_bytes).await;
     }
 
-    async fn hand_over(&self, item: Item) -> Answer {
+    async fn hand_over(&self, item: InboxItem) -> EmitResult {
         let deadline = Instant::now() + self.0.config.deadline;
         let late =
-            |waited_for: &str| Error::Unavailable(format!("waited {:?} for {waited_for}", self.0.config.deadline));
+            |waited_for: &str| EmitError::Unavailable(format!("waited {:?} for {waited_for}", self.0.config.deadline));
         let until = tokio::time::Instant::from_std(deadline);
-        let accepted = tokio::time::timeout_at(until, self.accept(item, deadline));
+        let accepted = tokio::time::timeout_at(until, self.enqueue_item(item, deadline));
         let acknowledged = accepted.await.map_err(|_| late("memory"))??;
         match tokio::time::timeout_at(until, acknowledged).await {
-            Ok(answer) => answer.unwrap_or_else(|_| Err(Error::Unavailable("the client's task ended".to_owned()))),
+            Ok(answer) => answer.unwrap_or_else(|_| Err(EmitError::Unavailable("the client's task ended".to_owned()))),
             Err(_) => Err(late("the server")),
         }
     }
 
-    async fn accept(&self, Item { key, kind, json }: Item, deadline: Instant) -> Result<Acknowledged, Error> {
+    async fn enqueue_item(
+        &self,
+        InboxItem { key, kind, json }: InboxItem,
+        deadline: Instant,
+    ) -> Result<AckReceiver, EmitError> {
         let bytes = u32::try_from(json.len() + OVERHEAD_BYTES).unwrap_or(u32::MAX).min(self.0.config.memory_bytes);
         let memory = Arc::clone(&self.0.memory).acquire_many_owned(bytes).await;
-        let memory = memory.map_err(|error| Error::Unavailable(error.to_string()))?;
+        let memory = memory.map_err(|error| EmitError::Unavailable(error.to_string()))?;
         let (reply, acknowledged) = oneshot::channel();
-        let item = Waiting { kind, json, deadline, reply, memory };
+        let item = QueuedItem { kind, json, deadline, reply, memory };
         match &self.0.way {
-            Way::Signals(lanes) => lanes.push(key, item),
-            Way::Http(requests) => requests.push(&key, item),
+            EventTransport::Signals(lanes) => lanes.push(key, item),
+            EventTransport::Http(requests) => requests.push(&key, item),
         }
         Ok(acknowledged)
     }
 }
 
-type Acknowledged = oneshot::Receiver<Answer>;
+type AckReceiver = oneshot::Receiver<EmitResult>;
 
 /// Limit on bytes in flight, as JSON: four full batches for one key. Its rate limit sends them within 0.8 s,
 /// or 20 s at the slowest.
@@ -143,7 +149,7 @@ impl ByteBudget {
     ///
     /// # Errors
     /// As for [`Client::emit`].
-    pub async fn emit(&self, client: &Client, event: v1::Event) -> Result<Vec<Invalid>, Error> {
+    pub async fn emit(&self, client: &Client, event: v1::Event) -> Result<Vec<InvalidField>, EmitError> {
         let bytes = json!(event).to_string().len().min(BYTES);
         let _room = self.0.acquire_many(u32::try_from(bytes).unwrap_or(u32::MAX)).await;
         client.emit_with_warnings(event).await

@@ -11,11 +11,14 @@ use temporalio_client::{
 use temporalio_common::UntypedWorkflow;
 use tidings_model::{
     Key, MessageKey,
-    command::{Dropped, Due, Flushed, Held, Hold, Order, Release, Released, Reopen, Reopened, Retime, Retimed},
-    job::Task,
+    command::{
+        CommandContext, DropResult, DuePreview, FlushResult, HoldCommand, HoldResult, ReleaseCommand, ReleaseResult,
+        ReopenCommand, ReopenResult, RetimeCommand, RetimeResult,
+    },
+    job::JobTask,
     message::{
-        command::{Cancelled, Retry},
-        contract::Retried,
+        command::{CancelResult, RetryCommand},
+        contract::RetryResult,
     },
     names,
     settings::{FormerNames, StreamName},
@@ -23,7 +26,7 @@ use tidings_model::{
 use tokio::time::timeout;
 use tracing::{Instrument as _, debug_span, instrument};
 
-use self::update::{Caller, Failure, Named, Paused, Target, unless_paused, until_taken};
+use self::update::{NamedCall, UpdateClient, UpdateFailure, UpdateTarget, WorkflowPaused, unless_paused, until_taken};
 use crate::{
     error::check_namespace,
     signal::{message_search_attributes, message_task_queue, search_attributes},
@@ -36,18 +39,18 @@ pub use self::update::CommandError;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Clone)]
-pub struct Commands(Caller);
+pub struct WorkflowCommands(UpdateClient);
 
-impl Commands {
+impl WorkflowCommands {
     /// Uses an existing connection; `task_queue` should be the digest queue.
     #[must_use]
     pub fn new(temporal: Temporal, task_queue: impl Into<String>) -> Self {
-        Self(Caller { temporal, task_queue: task_queue.into(), patience: PATIENCE })
+        Self(UpdateClient { temporal, task_queue: task_queue.into(), patience: PATIENCE })
     }
 
     #[must_use]
     pub fn with_patience(self, patience: Duration) -> Self {
-        Self(Caller { patience, ..self.0 })
+        Self(UpdateClient { patience, ..self.0 })
     }
 
     #[must_use]
@@ -61,8 +64,8 @@ impl Commands {
     /// # Errors
     /// As for [`DigestCommands::flush`].
     pub async fn open_name(&self, names: &FormerNames, key: &Key) -> Result<Key, CommandError> {
-        let today = names.today(key);
-        let all = names.keys(key);
+        let today = names.key_today(key);
+        let all = names.all_keys(key);
         if all.len() == 1 {
             return Ok(today);
         }
@@ -84,23 +87,23 @@ impl Commands {
 /// The workflow's response to any command. Serializes as the response itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
-pub enum Done {
-    Flushed(Flushed),
-    Held(Held),
-    Released(Released),
-    Dropped(Dropped),
-    Retimed(Retimed),
-    Reopened(Reopened),
+pub enum CommandResult {
+    Flushed(FlushResult),
+    Held(HoldResult),
+    Released(ReleaseResult),
+    Dropped(DropResult),
+    Retimed(RetimeResult),
+    Reopened(ReopenResult),
 }
 
-impl Done {
+impl CommandResult {
     #[must_use]
     pub fn is_nothing(&self) -> bool {
         match self {
             Self::Flushed(flushed) => flushed.events == 0 && !flushed.hurried,
-            Self::Held(held) => *held == Held::default(),
+            Self::Held(held) => *held == HoldResult::default(),
             Self::Released(released) => !released.held,
-            Self::Dropped(dropped) => *dropped == Dropped::default(),
+            Self::Dropped(dropped) => *dropped == DropResult::default(),
             Self::Retimed(retimed) => retimed.events == 0,
             Self::Reopened(reopened) => reopened.events == 0,
         }
@@ -111,13 +114,13 @@ impl Done {
 /// do nothing and return the default response.
 #[derive(Clone, Copy)]
 pub struct DigestCommands<'a> {
-    caller: &'a Caller,
+    caller: &'a UpdateClient,
     key: &'a Key,
     update_id: Option<&'a str>,
 }
 
 impl<'a> DigestCommands<'a> {
-    const fn new(caller: &'a Caller, key: &'a Key) -> Self {
+    const fn new(caller: &'a UpdateClient, key: &'a Key) -> Self {
         Self { caller, key, update_id: None }
     }
 
@@ -129,21 +132,26 @@ impl<'a> DigestCommands<'a> {
     }
 
     /// Sends a command chosen at run time. Set `spread` if many keys get the command, see
-    /// [`Release::spread`].
+    /// [`ReleaseCommand::spread`].
     ///
     /// # Errors
     /// As for [`DigestCommands::flush`].
-    pub async fn send(self, task: &Task, order: Order, spread: bool) -> Result<Done, CommandError> {
+    pub async fn send(
+        self,
+        task: &JobTask,
+        order: CommandContext,
+        spread: bool,
+    ) -> Result<CommandResult, CommandError> {
         Ok(match *task {
-            Task::Flush => Done::Flushed(self.flush(order).await?),
-            Task::Hold { until } => Done::Held(self.hold(Hold { order, until }).await?),
-            Task::Release => Done::Released(self.release(Release { order, spread }).await?),
-            Task::Drop => Done::Dropped(self.drop_pending(order).await?),
-            Task::Retime { at } => Done::Retimed(self.retime(Retime { order, at }).await?),
-            Task::Reopen { digest_id, may_duplicate } => {
+            JobTask::Flush => CommandResult::Flushed(self.flush(order).await?),
+            JobTask::Hold { until } => CommandResult::Held(self.hold(HoldCommand { order, until }).await?),
+            JobTask::Release => CommandResult::Released(self.release(ReleaseCommand { order, spread }).await?),
+            JobTask::Drop => CommandResult::Dropped(self.drop_pending(order).await?),
+            JobTask::Retime { at } => CommandResult::Retimed(self.retime(RetimeCommand { order, at }).await?),
+            JobTask::Reopen { digest_id, may_duplicate } => {
                 // The workflow will reject this id, since no digest has it.
                 let digest_id = digest_id.unwrap_or_default();
-                Done::Reopened(self.reopen(Reopen { order, digest_id, may_duplicate }).await?)
+                CommandResult::Reopened(self.reopen(ReopenCommand { order, digest_id, may_duplicate }).await?)
             }
         })
     }
@@ -152,40 +160,40 @@ impl<'a> DigestCommands<'a> {
     ///
     /// # Errors
     /// See [`CommandError`]. Sending the command again is safe.
-    pub async fn flush(self, order: Order) -> Result<Flushed, CommandError> {
-        self.update(Named::new("flush"), order).await
+    pub async fn flush(self, order: CommandContext) -> Result<FlushResult, CommandError> {
+        self.update(NamedCall::new("flush"), order).await
     }
 
     /// Stops the key from sending until the hold ends.
     ///
     /// # Errors
     /// As for [`DigestCommands::flush`].
-    pub async fn hold(self, hold: Hold) -> Result<Held, CommandError> {
-        self.update(Named::new("hold"), hold).await
+    pub async fn hold(self, hold: HoldCommand) -> Result<HoldResult, CommandError> {
+        self.update(NamedCall::new("hold"), hold).await
     }
 
     /// Ends a hold.
     ///
     /// # Errors
     /// As for [`DigestCommands::flush`].
-    pub async fn release(self, release: Release) -> Result<Released, CommandError> {
-        self.update(Named::new("release"), release).await
+    pub async fn release(self, release: ReleaseCommand) -> Result<ReleaseResult, CommandError> {
+        self.update(NamedCall::new("release"), release).await
     }
 
     /// Drops pending events and the digest in delivery. The ledger keeps the events.
     ///
     /// # Errors
     /// As for [`DigestCommands::flush`].
-    pub async fn drop_pending(self, order: Order) -> Result<Dropped, CommandError> {
-        self.update(Named::new("drop"), order).await
+    pub async fn drop_pending(self, order: CommandContext) -> Result<DropResult, CommandError> {
+        self.update(NamedCall::new("drop"), order).await
     }
 
     /// Changes the open window's deadline.
     ///
     /// # Errors
     /// As for [`DigestCommands::flush`].
-    pub async fn retime(self, retime: Retime) -> Result<Retimed, CommandError> {
-        self.update(Named::new("retime"), retime).await
+    pub async fn retime(self, retime: RetimeCommand) -> Result<RetimeResult, CommandError> {
+        self.update(NamedCall::new("retime"), retime).await
     }
 
     /// Reopens a digest which ended without a message, or was left by a terminated run. Starts the key's
@@ -193,8 +201,8 @@ impl<'a> DigestCommands<'a> {
     ///
     /// # Errors
     /// As for [`DigestCommands::flush`].
-    pub async fn reopen(self, reopen: Reopen) -> Result<Reopened, CommandError> {
-        let target = Target {
+    pub async fn reopen(self, reopen: ReopenCommand) -> Result<ReopenResult, CommandError> {
+        let target = UpdateTarget {
             name: self.key.to_string(),
             workflow_type: names::WORKFLOW_TYPE,
             workflow_id: self.key.workflow_id(),
@@ -202,15 +210,15 @@ impl<'a> DigestCommands<'a> {
             search_attributes: search_attributes(self.key),
         };
         let span = debug_span!("temporal", call = "reopen", key = %self.key);
-        target.update(self.caller, Named::new("reopen"), reopen, self.update_id).instrument(span).await
+        target.update(self.caller, NamedCall::new("reopen"), reopen, self.update_id).instrument(span).await
     }
 
     /// Returns the window a claim would take now, or `None` if no window is open.
     ///
     /// # Errors
     /// As for [`DigestCommands::flush`].
-    pub async fn due(self) -> Result<Option<Due>, CommandError> {
-        Ok(self.query(Named::<(), Option<Due>>::new("due")).await?.flatten())
+    pub async fn due_window(self) -> Result<Option<DuePreview>, CommandError> {
+        Ok(self.query(NamedCall::<(), Option<DuePreview>>::new("due")).await?.flatten())
     }
 
     /// Returns the key's status, or `None` if its workflow is not running. `S` is the workflow's status type.
@@ -218,7 +226,7 @@ impl<'a> DigestCommands<'a> {
     /// # Errors
     /// As for [`DigestCommands::flush`].
     pub async fn status<S: Serialize + DeserializeOwned + 'static>(self) -> Result<Option<S>, CommandError> {
-        self.query(Named::<(), S>::new("status")).await
+        self.query(NamedCall::<(), S>::new("status")).await
     }
 
     /// Returns `true` if the workflow is running, or paused in Temporal. This needs no worker.
@@ -229,17 +237,17 @@ impl<'a> DigestCommands<'a> {
     pub async fn is_open(self) -> Result<bool, CommandError> {
         let workflow = self.workflow();
         let described = timeout(self.caller.patience, workflow.describe(WorkflowDescribeOptions::default())).await;
-        match described.map_err(|_| self.unanswered())?.map_err(Failure::from) {
+        match described.map_err(|_| self.unanswered())?.map_err(UpdateFailure::from) {
             Ok(run) => Ok(matches!(run.status(), WorkflowExecutionStatus::Running | WorkflowExecutionStatus::Paused)),
-            Err(Failure::NotFound(status)) => Ok(check_namespace(&status).map(|()| false)?),
-            Err(failure) => Err(failure.of(&self.key.to_string())),
+            Err(UpdateFailure::NotFound(status)) => Ok(check_namespace(&status).map(|()| false)?),
+            Err(failure) => Err(failure.command_error(&self.key.to_string())),
         }
     }
 
     #[instrument(name = "temporal", level = "debug", skip_all, fields(call = query.name, key = %self.key), err(level = "debug"))]
     async fn query<O: Serialize + DeserializeOwned + 'static>(
         self,
-        query: Named<(), O>,
+        query: NamedCall<(), O>,
     ) -> Result<Option<O>, CommandError> {
         let open_only = WorkflowQueryOptions::builder().reject_condition(QueryRejectCondition::NotOpen).build();
         let workflow = self.workflow();
@@ -249,14 +257,14 @@ impl<'a> DigestCommands<'a> {
             Err(WorkflowQueryError::Rejected { status: Some(WorkflowExecutionStatus::Paused) }) => Err(self.paused()),
             Err(WorkflowQueryError::Rejected { .. }) => Ok(None),
             Err(error) => match error.into() {
-                Failure::NotFound(status) => Ok(check_namespace(&status).map(|()| None)?),
-                failure => Err(failure.of_query(&self.key.to_string())),
+                UpdateFailure::NotFound(status) => Ok(check_namespace(&status).map(|()| None)?),
+                failure => Err(failure.query_error(&self.key.to_string())),
             },
         }
     }
 
     #[instrument(name = "temporal", level = "debug", skip_all, fields(call = update.name, key = %self.key), err(level = "debug"))]
-    async fn update<I, O>(self, update: Named<I, O>, input: I) -> Result<O, CommandError>
+    async fn update<I, O>(self, update: NamedCall<I, O>, input: I) -> Result<O, CommandError>
     where
         I: Serialize + DeserializeOwned + Clone + Send + 'static,
         O: Serialize + DeserializeOwned + Default + 'static,
@@ -267,11 +275,11 @@ impl<'a> DigestCommands<'a> {
             workflow.execute_update(update, input.clone(), options.build())
         };
         let taken = until_taken(self.caller.patience, send);
-        let answer = unless_paused(self.workflow(), taken).await.map_err(|Paused| self.paused())?;
+        let answer = unless_paused(self.workflow(), taken).await.map_err(|WorkflowPaused| self.paused())?;
         match answer.ok_or_else(|| self.unanswered())? {
             Ok(answer) => Ok(answer),
-            Err(Failure::NotFound(status)) => Ok(check_namespace(&status).map(|()| O::default())?),
-            Err(failure) => Err(failure.of(&self.key.to_string())),
+            Err(UpdateFailure::NotFound(status)) => Ok(check_namespace(&status).map(|()| O::default())?),
+            Err(failure) => Err(failure.command_error(&self.key.to_string())),
         }
     }
 
@@ -288,19 +296,19 @@ impl<'a> DigestCommands<'a> {
     }
 }
 
-const RETRY: Named<Retry, Retried> = Named::new("retry");
-const CANCEL: Named<Order, Cancelled> = Named::new("cancel");
+const RETRY: NamedCall<RetryCommand, RetryResult> = NamedCall::new("retry");
+const CANCEL: NamedCall<CommandContext, CancelResult> = NamedCall::new("cancel");
 
 /// Sends commands to one message's workflow. If it has ended, a new run starts.
 #[derive(Clone)]
 pub struct MessageCommands {
-    caller: Caller,
+    caller: UpdateClient,
     key: MessageKey,
     task_queue: String,
 }
 
 impl MessageCommands {
-    fn new(caller: &Caller, key: &MessageKey, stream: StreamName) -> Self {
+    fn new(caller: &UpdateClient, key: &MessageKey, stream: StreamName) -> Self {
         let task_queue = message_task_queue(&caller.task_queue, stream);
         Self { caller: caller.clone(), key: key.clone(), task_queue }
     }
@@ -309,7 +317,7 @@ impl MessageCommands {
     ///
     /// # Errors
     /// See [`CommandError`]. Sending the command again is safe.
-    pub async fn retry(&self, retry: Retry) -> Result<Retried, CommandError> {
+    pub async fn retry(&self, retry: RetryCommand) -> Result<RetryResult, CommandError> {
         self.update(RETRY, retry).await
     }
 
@@ -317,17 +325,17 @@ impl MessageCommands {
     ///
     /// # Errors
     /// As for [`MessageCommands::retry`].
-    pub async fn cancel(&self, order: Order) -> Result<Cancelled, CommandError> {
+    pub async fn cancel(&self, order: CommandContext) -> Result<CancelResult, CommandError> {
         self.update(CANCEL, order).await
     }
 
     #[instrument(name = "temporal", level = "debug", skip_all, fields(call = update.name, message = %self.key.message_id()), err(level = "debug"))]
-    async fn update<I, O>(&self, update: Named<I, O>, input: I) -> Result<O, CommandError>
+    async fn update<I, O>(&self, update: NamedCall<I, O>, input: I) -> Result<O, CommandError>
     where
         I: Serialize + DeserializeOwned + Clone + Send + 'static,
         O: Serialize + DeserializeOwned + 'static,
     {
-        let target = Target {
+        let target = UpdateTarget {
             name: format!("message {}", self.key),
             workflow_type: names::MESSAGE_WORKFLOW_TYPE,
             workflow_id: self.key.workflow_id(),

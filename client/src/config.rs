@@ -13,12 +13,12 @@ use tidings_model::{
 };
 use tokio::time::timeout;
 
-use crate::{ConnectFailure, Credentials, connection};
+use crate::{ConnectFailure, CredentialSource, connection};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// A gateway's API to send events to. `None` sends signals to Temporal.
-    pub http: Option<Http>,
+    pub http: Option<HttpGateway>,
     pub task_queue: String,
     /// Timeout for one `emit`, including waits for memory and rate limits, and retries.
     pub deadline: Duration,
@@ -54,7 +54,7 @@ pub(crate) async fn connect(limit: Duration) -> Result<temporalio_client::Client
         connection::load(format!("tidings-client@{}", std::process::id())).map_err(ConnectError::Config)?;
     let target = connection.target.to_string();
     let failed = |source| ConnectError::Connect { target: target.clone(), source };
-    let connecting = timeout(limit, connection::connect(connection, Credentials::Reread)).await;
+    let connecting = timeout(limit, connection::connect(connection, CredentialSource::Reread)).await;
     let late = |_| failed(ConnectFailure::NoAnswer(format!("within {limit:?}")));
     let connection = connecting.map_err(late)?.map_err(failed)?;
     let refused = |error: ClientNewError| failed(ConnectFailure::Options(error.to_string()));
@@ -66,7 +66,7 @@ const IN_CLEAR: &str = "tls=none";
 const PATH: &str = "/v1/events";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Http {
+pub struct HttpGateway {
     pub(crate) is_tls: bool,
     /// Without brackets for an IPv6 address.
     pub(crate) host: String,
@@ -90,7 +90,7 @@ pub enum WrongHttp {
     Token(#[from] WrongToken),
 }
 
-impl Http {
+impl HttpGateway {
     /// Parses the API's URL, without `/v1/events`, and a token with scope `events:write`. An http URL must
     /// point to this machine or end with `?tls=none`; otherwise we query DNS to check it.
     ///
@@ -131,7 +131,7 @@ impl Http {
     }
 }
 
-impl fmt::Display for Http {
+impl fmt::Display for HttpGateway {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}://{}", if self.is_tls { "https" } else { "http" }, self.authority())
     }
@@ -154,7 +154,7 @@ mod tests {
             ("http://[::1]:8081", "http://[::1]:8081", "/v1/events"),
             ("http://10.0.0.7:8081/api?tls=none", "http://10.0.0.7:8081", "/api/v1/events"),
         ] {
-            let http = Http::new(url, &token()).unwrap();
+            let http = HttpGateway::new(url, &token()).unwrap();
             assert_eq!((http.to_string().as_str(), http.path.as_str()), (server, path), "{url}");
         }
         for wrong in [
@@ -169,18 +169,18 @@ mod tests {
             "https://acme.example?tls=none",
             "http://127.0.0.1:8081?tls=no",
         ] {
-            assert_eq!(Http::new(wrong, &token()), Err(WrongHttp::Url), "{wrong:?}");
+            assert_eq!(HttpGateway::new(wrong, &token()), Err(WrongHttp::Url), "{wrong:?}");
         }
     }
 
     #[test]
     fn the_token_is_checked_and_never_shown() {
         let token = token();
-        let http = Http::new("https://acme.example", &format!("{token}\n")).unwrap();
+        let http = HttpGateway::new("https://acme.example", &format!("{token}\n")).unwrap();
         assert_eq!(http.authorization, format!("Bearer {token}"));
         let shown = format!("{http:?} {http}");
         assert!(!shown.contains(&token[21..40]) && !shown.contains("Bearer"), "{shown}");
-        let error = Http::new("https://acme.example", &token[..90]).unwrap_err().to_string();
+        let error = HttpGateway::new("https://acme.example", &token[..90]).unwrap_err().to_string();
         assert_eq!(error, "the token is not a token; `tidings tokens create` prints one");
     }
 
@@ -194,7 +194,7 @@ mod tests {
             ("http://127.0.0.2:8081", false),
             ("http://[::1]:8081", false),
         ] {
-            assert_eq!(Http::new(url, &token()) == Err(WrongHttp::InClear), is_refused, "{url}");
+            assert_eq!(HttpGateway::new(url, &token()) == Err(WrongHttp::InClear), is_refused, "{url}");
         }
     }
 }

@@ -19,14 +19,14 @@ use temporalio_client::{
 use temporalio_common::envconfig::load_client_config_profile;
 use tidings_model::{foreign_text::clean_edges, host_name::is_this_machine};
 
-use self::frontends::Frontends;
+use self::frontends::FrontendPool;
 
 mod frontends;
 
 const TEMPORAL_TLS: &str = "TEMPORAL_TLS";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Credentials {
+pub enum CredentialSource {
     Fixed,
     /// Read from `TEMPORAL_*` and `temporal.toml` again every half a minute, because files may change.
     Reread,
@@ -40,7 +40,7 @@ pub enum Credentials {
 /// 53).
 pub fn load(identity: String) -> Result<(ConnectionOptions, ClientOptions), String> {
     let (mut connection, client, tls) = read()?;
-    if tls == Tls::Unsaid && !is_this_machine(connection.target.host_str().unwrap_or_default()) {
+    if tls == TlsSetting::Unsaid && !is_this_machine(connection.target.host_str().unwrap_or_default()) {
         return Err(in_clear(&connection.target));
     }
     // Requests are small, so compression would cost more CPU than it saves.
@@ -52,21 +52,21 @@ pub fn load(identity: String) -> Result<(ConnectionOptions, ClientOptions), Stri
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Tls {
+pub(crate) enum TlsSetting {
     On,
     Off,
     Unsaid,
 }
 
-pub(crate) fn read() -> Result<(ConnectionOptions, ClientOptions, Tls), String> {
+pub(crate) fn read() -> Result<(ConnectionOptions, ClientOptions, TlsSetting), String> {
     let profile = load_client_config_profile(LoadClientConfigProfileOptions::default(), None);
-    options(profile.map_err(|error| unquoted(&error))?, &env::var(TEMPORAL_TLS).unwrap_or_default())
+    options(profile.map_err(|error| redact_error(&error))?, &env::var(TEMPORAL_TLS).unwrap_or_default())
 }
 
 fn options(
     mut profile: ClientConfigProfile,
     temporal_tls: &str,
-) -> Result<(ConnectionOptions, ClientOptions, Tls), String> {
+) -> Result<(ConnectionOptions, ClientOptions, TlsSetting), String> {
     match temporal_tls.to_ascii_lowercase().as_str() {
         "" | "true" | "1" | "false" | "0" => {}
         // Other settings use this word, too. The SDK would turn on TLS for any unknown word.
@@ -75,11 +75,11 @@ fn options(
     }
     let is_off = profile.tls.as_ref().is_some_and(|tls| tls.disabled == Some(true));
     let client = ClientOptions::new(profile.namespace.clone().unwrap_or_else(|| "default".to_owned())).build();
-    let connection = ConnectionOptions::try_from(profile).map_err(|error| unquoted(&error))?;
+    let connection = ConnectionOptions::try_from(profile).map_err(|error| redact_error(&error))?;
     let tls = match connection.tls_options {
-        Some(_) => Tls::On,
-        None if is_off => Tls::Off,
-        None => Tls::Unsaid,
+        Some(_) => TlsSetting::On,
+        None if is_off => TlsSetting::Off,
+        None => TlsSetting::Unsaid,
     };
     Ok((connection, client, tls))
 }
@@ -94,7 +94,7 @@ fn in_clear(target: &Url) -> String {
 /// A variable with invalid UTF-8 may contain an API key, and so may the line of the file which
 /// temporalio-client 1.1.1 appends to its error. We can show its errors unchanged once the test below passes
 /// with `error.to_string()`.
-fn unquoted(error: &ConfigError) -> String {
+fn redact_error(error: &ConfigError) -> String {
     match error {
         ConfigError::LoadError(cause) if cause.is::<VarError>() => "a variable is not UTF-8".to_owned(),
         _ => error.to_string().lines().next().unwrap_or_default().to_owned(),
@@ -108,7 +108,7 @@ fn unquoted(error: &ConfigError) -> String {
 ///
 /// # Errors
 /// If no address responds, or the server is not Temporal.
-pub fn connect(options: ConnectionOptions, credentials: Credentials) -> Connecting {
+pub fn connect(options: ConnectionOptions, credentials: CredentialSource) -> ConnectFuture {
     connect_among(options, credentials, None)
 }
 
@@ -118,18 +118,18 @@ pub fn connect(options: ConnectionOptions, credentials: Credentials) -> Connecti
 /// As for [`connect`].
 pub fn connect_among(
     mut options: ConnectionOptions,
-    credentials: Credentials,
+    credentials: CredentialSource,
     addresses: Option<Vec<SocketAddr>>,
-) -> Connecting {
+) -> ConnectFuture {
     // Boxing keeps the code for the SDK's 216 service calls in this crate. Otherwise each crate which
     // connects would compile it again.
     Box::pin(async move {
         if options.http_connect_proxy.is_some() || options.service_override.is_some() {
             return Connection::connect(options).await.map_err(|error| ConnectFailure::from(&error));
         }
-        let frontends = Frontends::new(&options, credentials, addresses);
+        let frontends = FrontendPool::new(&options, credentials, addresses);
         // Connect here first, because the SDK's own first call would hide why it failed.
-        frontends.first().await?;
+        frontends.wait_for_first().await?;
         let service = Arc::clone(&frontends);
         options.service_override = Some(CallbackBasedGrpcService {
             callback: Arc::new(move |request| Box::pin(Arc::clone(&service).call(request))),
@@ -139,7 +139,7 @@ pub fn connect_among(
     })
 }
 
-pub type Connecting = Pin<Box<dyn Future<Output = Result<Connection, ConnectFailure>> + Send>>;
+pub type ConnectFuture = Pin<Box<dyn Future<Output = Result<Connection, ConnectFailure>> + Send>>;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectFailure {
@@ -245,10 +245,10 @@ mod tests {
         ] {
             let data = DataSource::Data(text.into());
             let options = LoadClientConfigProfileOptions::builder().config_source(data).build();
-            let error = unquoted(&ClientOptions::load_from_config(options).err().unwrap());
+            let error = redact_error(&ClientOptions::load_from_config(options).err().unwrap());
             assert!(error.contains(said) && !error.contains("hunter2"), "{text:?} says {error}");
         }
-        let error = unquoted(&VarError::NotUnicode("hunter2".into()).into());
+        let error = redact_error(&VarError::NotUnicode("hunter2".into()).into());
         assert_eq!(error, "a variable is not UTF-8");
     }
 
@@ -261,16 +261,20 @@ mod tests {
             load_client_config_profile(loading, None).unwrap()
         };
         for (text, variable, expected) in [
-            ("", "", Tls::Unsaid),
-            ("", "none", Tls::Off),
-            ("tls = { disabled = true }", "", Tls::Off),
-            ("tls = { disabled = true }", "None", Tls::Off),
-            ("tls = { server_name = \"a.example\" }", "", Tls::On),
-            ("tls = { server_name = \"a.example\" }", "none", Tls::Off),
-            ("api_key = \"hunter2\"", "", Tls::On),
+            ("", "", TlsSetting::Unsaid),
+            ("", "none", TlsSetting::Off),
+            ("tls = { disabled = true }", "", TlsSetting::Off),
+            ("tls = { disabled = true }", "None", TlsSetting::Off),
+            ("tls = { server_name = \"a.example\" }", "", TlsSetting::On),
+            ("tls = { server_name = \"a.example\" }", "none", TlsSetting::Off),
+            ("api_key = \"hunter2\"", "", TlsSetting::On),
         ] {
             let (connection, _, tls) = options(profile(text), variable).unwrap();
-            assert_eq!((tls, connection.tls_options.is_some()), (expected, expected == Tls::On), "{text} {variable}");
+            assert_eq!(
+                (tls, connection.tls_options.is_some()),
+                (expected, expected == TlsSetting::On),
+                "{text} {variable}"
+            );
         }
         assert!(options(profile(""), "off").unwrap_err().contains("neither true nor false"));
     }

@@ -1,22 +1,22 @@
 //! Client errors, each with a remedy.
 
 use temporalio_client::tonic::{Code, Status};
-use tidings_model::{limits::Invalid, names};
+use tidings_model::{limits::InvalidField, names};
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub enum EmitError {
     /// It violates the contract and was not accepted.
     #[error("invalid: {0}")]
-    Invalid(#[from] Invalid),
+    Invalid(#[from] InvalidField),
     #[error("refused: {0}")]
-    Rejected(Rejection),
+    Rejected(BatchRejection),
     /// There was no response within the deadline. It may have arrived; sending it again is safe.
     #[error("not acknowledged in time ({0}); send it again")]
     Unavailable(String),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Rejection {
+pub enum BatchRejection {
     /// The open run has reached the signal limit (10,000) until it continues as new.
     #[error("the digest's run is full of signals; a worker must be running to roll it over, then send again")]
     RunFull,
@@ -58,11 +58,11 @@ pub enum Rejection {
     Other(String),
 }
 
-impl Error {
+impl EmitError {
     /// Returns `true` if a retry may succeed.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
-        matches!(self, Self::Unavailable(_) | Self::Rejected(Rejection::RunFull | Rejection::Terminated(_)))
+        matches!(self, Self::Unavailable(_) | Self::Rejected(BatchRejection::RunFull | BatchRejection::Terminated(_)))
     }
 }
 
@@ -72,30 +72,32 @@ impl Error {
 ///
 /// # Errors
 /// If the namespace does not exist.
-pub fn check_namespace(not_found: &Status) -> Result<(), Error> {
-    if not_found.message().starts_with("Namespace ") { Err(Error::from(not_found)) } else { Ok(()) }
+pub fn check_namespace(not_found: &Status) -> Result<(), EmitError> {
+    if not_found.message().starts_with("Namespace ") { Err(EmitError::from(not_found)) } else { Ok(()) }
 }
 
 /// The only place which interprets a gRPC status.
-impl From<&Status> for Error {
+impl From<&Status> for EmitError {
     fn from(status: &Status) -> Self {
         let said = status.message().to_owned();
         let has = |words: &[&str]| words.iter().any(|word| said.to_lowercase().contains(word));
         match status.code() {
-            Code::InvalidArgument if has(&["search attribute"]) => Self::Rejected(Rejection::SearchAttributes(said)),
-            Code::InvalidArgument if has(&["limit for signal", "signals"]) => Self::Rejected(Rejection::RunFull),
+            Code::InvalidArgument if has(&["search attribute"]) => {
+                Self::Rejected(BatchRejection::SearchAttributes(said))
+            }
+            Code::InvalidArgument if has(&["limit for signal", "signals"]) => Self::Rejected(BatchRejection::RunFull),
             Code::InvalidArgument if has(&["history size exceeds", "history count exceeds", "state size exceeds"]) => {
-                Self::Rejected(Rejection::Terminated(said))
+                Self::Rejected(BatchRejection::Terminated(said))
             }
             Code::InvalidArgument | Code::ResourceExhausted if has(&["blob", "size limit", "larger than max"]) => {
-                Self::Rejected(Rejection::TooLarge(said))
+                Self::Rejected(BatchRejection::TooLarge(said))
             }
-            Code::NotFound => Self::Rejected(Rejection::Namespace(said)),
-            Code::PermissionDenied if has(&["api is disabled"]) => Self::Rejected(Rejection::SwitchedOff(said)),
-            Code::PermissionDenied | Code::Unauthenticated => Self::Rejected(Rejection::Denied(said)),
-            Code::Unimplemented => Self::Rejected(Rejection::SwitchedOff(said)),
+            Code::NotFound => Self::Rejected(BatchRejection::Namespace(said)),
+            Code::PermissionDenied if has(&["api is disabled"]) => Self::Rejected(BatchRejection::SwitchedOff(said)),
+            Code::PermissionDenied | Code::Unauthenticated => Self::Rejected(BatchRejection::Denied(said)),
+            Code::Unimplemented => Self::Rejected(BatchRejection::SwitchedOff(said)),
             Code::InvalidArgument | Code::FailedPrecondition | Code::AlreadyExists => {
-                Self::Rejected(Rejection::Other(said))
+                Self::Rejected(BatchRejection::Other(said))
             }
             code => Self::Unavailable(format!("{code:?}: {said}")),
         }
@@ -135,7 +137,7 @@ mod tests {
             (Code::Unimplemented, "unknown method PollWorkflowExecutionUpdate", false, "1.28"),
             (Code::InvalidArgument, "TaskQueue is not set", false, "TaskQueue"),
         ] {
-            let error = Error::from(&Status::new(code, message));
+            let error = EmitError::from(&Status::new(code, message));
             assert_eq!(error.is_retryable(), retryable, "{error}");
             assert!(error.to_string().contains(tells), "{error}");
         }

@@ -9,18 +9,18 @@ use std::{
 
 use hyper::body::Bytes;
 use serde_json::json;
-use tidings_model::{Key, inbox::Kind};
+use tidings_model::{Key, inbox::InboxItemKind};
 use tokio::{
     task::JoinHandle,
     time::{sleep, timeout},
 };
 use tracing::instrument;
 
-use self::answer::{Connection, Meaning, meaning, wait};
+use self::answer::{BatchResponse, GatewayConnection, interpret_response, wait};
 use crate::{
-    ConnectError, Error,
-    config::Http,
-    lanes::{Waiting, time_left},
+    ConnectError, EmitError,
+    config::HttpGateway,
+    lanes::{QueuedItem, time_left},
 };
 
 mod answer;
@@ -32,32 +32,32 @@ const ITEMS: usize = 10_000;
 /// Timeout for one attempt. A gateway responds within 14 s.
 const ATTEMPT: Duration = Duration::from_secs(20);
 
-pub(crate) struct Requests {
-    queue: Mutex<Queue>,
-    connection: tokio::sync::Mutex<Connection>,
+pub(crate) struct BatchSender {
+    queue: Mutex<RequestQueue>,
+    connection: tokio::sync::Mutex<GatewayConnection>,
 }
 
 #[derive(Default)]
-struct Queue {
-    waiting: VecDeque<Waiting>,
+struct RequestQueue {
+    waiting: VecDeque<QueuedItem>,
     driver: Option<JoinHandle<()>>,
 }
 
-impl Requests {
+impl BatchSender {
     /// Connects to the gateway.
     ///
     /// # Errors
     /// If the server does not respond within the deadline.
-    pub async fn connect(http: Http, deadline: Duration) -> Result<Arc<Self>, ConnectError> {
+    pub async fn connect(http: HttpGateway, deadline: Duration) -> Result<Arc<Self>, ConnectError> {
         let target = http.to_string();
-        let connecting = timeout(deadline, Connection::open(http)).await;
+        let connecting = timeout(deadline, GatewayConnection::open(http)).await;
         let opened = connecting.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()));
         let connection = opened.map_err(|source| ConnectError::Gateway { target, source })?;
         Ok(Arc::new(Self { queue: Mutex::default(), connection: tokio::sync::Mutex::new(connection) }))
     }
 
-    pub fn push(self: &Arc<Self>, key: &Key, item: Waiting) {
-        let item = Waiting { json: keyed(key, &item.json), ..item };
+    pub fn push(self: &Arc<Self>, key: &Key, item: QueuedItem) {
+        let item = QueuedItem { json: add_key(key, &item.json), ..item };
         let mut queue = self.queue();
         queue.waiting.push_back(item);
         if queue.driver.as_ref().is_none_or(JoinHandle::is_finished) {
@@ -65,14 +65,14 @@ impl Requests {
         }
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue> {
+    fn queue(&self) -> MutexGuard<'_, RequestQueue> {
         // No code panics halfway through a change while holding this lock.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes the next batch, events before retracts. If there is none, drops the driver under the same lock,
     /// so the next item starts a new one.
-    fn next(&self) -> Vec<Waiting> {
+    fn next(&self) -> Vec<QueuedItem> {
         let mut queue = self.queue();
         queue.waiting.retain(|item| !item.is_withdrawn());
         let count = batch_len(queue.waiting.iter().map(|item| item.json.len()));
@@ -80,12 +80,12 @@ impl Requests {
             queue.driver = None;
         }
         let mut batch: Vec<_> = queue.waiting.drain(..count).collect();
-        batch.sort_by_key(|item| item.kind == Kind::Retract);
+        batch.sort_by_key(|item| item.kind == InboxItemKind::Retract);
         batch
     }
 
     /// Puts a batch back at the front of the queue. Items which expire before the next attempt fail.
-    fn put_back(&self, batch: Vec<Waiting>, next: Instant, why: &str) {
+    fn put_back(&self, batch: Vec<QueuedItem>, next: Instant, why: &str) {
         let (late, again): (Vec<_>, Vec<_>) = batch.into_iter().partition(|item| item.deadline <= next);
         let mut queue = self.queue();
         for item in again.into_iter().rev() {
@@ -93,12 +93,12 @@ impl Requests {
         }
         drop(queue);
         for item in late {
-            item.answer(Err(Error::Unavailable(why.to_owned())));
+            item.reply_with(Err(EmitError::Unavailable(why.to_owned())));
         }
     }
 }
 
-async fn drive(requests: Arc<Requests>) {
+async fn drive(requests: Arc<BatchSender>) {
     let mut connection = requests.connection.lock().await;
     let mut failures = 0;
     loop {
@@ -107,19 +107,19 @@ async fn drive(requests: Arc<Requests>) {
             return;
         }
         match send(&mut connection, &batch).await {
-            Meaning::Results(results) => {
+            BatchResponse::Results(results) => {
                 failures = 0;
                 for (item, result) in batch.into_iter().zip(results) {
-                    item.answer(result);
+                    item.reply_with(result);
                 }
             }
-            Meaning::Refused(rejection) => {
+            BatchResponse::Refused(rejection) => {
                 failures = 0;
                 for item in batch {
-                    item.answer(Err(Error::Rejected(rejection.clone())));
+                    item.reply_with(Err(EmitError::Rejected(rejection.clone())));
                 }
             }
-            Meaning::Later { asked, why } => {
+            BatchResponse::Later { asked, why } => {
                 let wait = wait(asked, failures);
                 failures += 1;
                 requests.put_back(batch, Instant::now() + wait, &why);
@@ -132,25 +132,25 @@ async fn drive(requests: Arc<Requests>) {
 /// Makes one attempt. Without a response, the batch may have arrived; sending it again is safe because events
 /// are deduplicated.
 #[instrument(name = "http", level = "debug", skip_all, fields(items = batch.len()))]
-async fn send(connection: &mut Connection, batch: &[Waiting]) -> Meaning {
+async fn send(connection: &mut GatewayConnection, batch: &[QueuedItem]) -> BatchResponse {
     let time = time_left(batch, Instant::now()).min(ATTEMPT);
-    let why = match timeout(time, connection.post(body(batch))).await {
-        Ok(Ok(response)) => return meaning(&response, batch.len(), SystemTime::now()),
+    let why = match timeout(time, connection.post(request_body(batch))).await {
+        Ok(Ok(response)) => return interpret_response(&response, batch.len(), SystemTime::now()),
         Ok(Err(error)) => error.to_string(),
         Err(_) => format!("no answer for {time:?}"),
     };
     tracing::debug!(why, "a request failed");
-    Meaning::Later { asked: None, why }
+    BatchResponse::Later { asked: None, why }
 }
 
 /// Adds the key to the item's JSON. Both are non-empty objects.
-fn keyed(Key { tenant, digest_type, user }: &Key, json: &str) -> String {
+fn add_key(Key { tenant, digest_type, user }: &Key, json: &str) -> String {
     let key = json!({"tenant": tenant, "digest": digest_type, "user": user}).to_string();
     format!("{},{}", &key[..key.len() - 1], &json[1..])
 }
 
 fn batch_len(sizes: impl IntoIterator<Item = usize>) -> usize {
-    let mut bytes = body(&[]).len();
+    let mut bytes = request_body(&[]).len();
     let fits = |size: &usize| {
         bytes += size + ",".len();
         bytes <= BYTES
@@ -158,8 +158,8 @@ fn batch_len(sizes: impl IntoIterator<Item = usize>) -> usize {
     sizes.into_iter().take(ITEMS).take_while(fits).count()
 }
 
-fn body(batch: &[Waiting]) -> Bytes {
-    let list = |items: &[Waiting]| items.iter().map(|item| item.json.as_str()).collect::<Vec<_>>().join(",");
-    let (events, retracts) = batch.split_at(batch.partition_point(|item| item.kind == Kind::Event));
+fn request_body(batch: &[QueuedItem]) -> Bytes {
+    let list = |items: &[QueuedItem]| items.iter().map(|item| item.json.as_str()).collect::<Vec<_>>().join(",");
+    let (events, retracts) = batch.split_at(batch.partition_point(|item| item.kind == InboxItemKind::Event));
     format!("{{\"events\":[{}],\"retracts\":[{}]}}", list(events), list(retracts)).into()
 }

@@ -23,10 +23,10 @@ mod lanes;
 mod signal;
 
 pub use client::{ByteBudget, Client};
-pub use commands::{CommandError, Commands};
-pub use config::{Config, ConnectError, Http, WrongHttp};
-pub use connection::{ConnectFailure, Connecting, Credentials, connect, connect_among, load};
-pub use error::{Error, Rejection, check_namespace};
+pub use commands::{CommandError, WorkflowCommands};
+pub use config::{Config, ConnectError, HttpGateway, WrongHttp};
+pub use connection::{ConnectFailure, ConnectFuture, CredentialSource, connect, connect_among, load};
+pub use error::{BatchRejection, EmitError, check_namespace};
 pub use signal::{
     hand_over, hand_over_payloads, message_search_attributes, message_task_queue, search_attributes, start_later,
 };

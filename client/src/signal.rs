@@ -18,11 +18,11 @@ use temporalio_common::{
     },
     search_attributes::{SearchAttributeKey, SearchAttributes},
 };
-use tidings_model::{Key, MessageKey, decode::BatchPayload, inbox::Kind, names, settings::StreamName};
+use tidings_model::{Key, MessageKey, decode::BatchPayload, inbox::InboxItemKind, names, settings::StreamName};
 use tracing::instrument;
 use uuid::Uuid;
 
-use crate::{Error, Rejection};
+use crate::{BatchRejection, EmitError};
 
 /// Sends the batch, starting the workflow if needed. Returns once Temporal has recorded the batch.
 ///
@@ -35,7 +35,7 @@ pub(crate) async fn send(
     key: &Key,
     batch: RawValue,
     time_left: Duration,
-) -> Result<(), Error> {
+) -> Result<(), EmitError> {
     let workflow = UntypedWorkflow::new(names::WORKFLOW_TYPE);
     let options = WorkflowStartOptions::new(task_queue, key.workflow_id())
         .id_reuse_policy(REUSE)
@@ -50,7 +50,7 @@ pub(crate) async fn send(
     match tokio::time::timeout(time_left, call).await {
         Ok(Ok(_handle)) => Ok(()),
         Ok(Err(error)) => Err(error.into()),
-        Err(_) => Err(Error::Unavailable(format!("no answer for {:?}", started.elapsed()))),
+        Err(_) => Err(EmitError::Unavailable(format!("no answer for {:?}", started.elapsed()))),
     }
 }
 
@@ -63,10 +63,10 @@ pub async fn hand_over<'a>(
     temporal: &temporalio_client::Client,
     task_queue: &str,
     key: &Key,
-    items: impl IntoIterator<Item = (Kind, &'a str)>,
+    items: impl IntoIterator<Item = (InboxItemKind, &'a str)>,
     time_left: Duration,
-) -> Result<(), Error> {
-    send(temporal, task_queue, key, batch(items), time_left).await
+) -> Result<(), EmitError> {
+    send(temporal, task_queue, key, encode_batch(items), time_left).await
 }
 
 /// Sends payloads unchanged as the argument of the signal `events`. Within a run, calls with the same
@@ -81,7 +81,7 @@ pub async fn hand_over_payloads(
     key: &Key,
     payloads: Vec<Payload>,
     request: Uuid,
-) -> Result<(), Error> {
+) -> Result<(), EmitError> {
     start(temporal, signal_with_start(temporal, task_queue, key, payloads, request)).await
 }
 
@@ -95,13 +95,13 @@ pub async fn start_later<'a>(
     temporal: &temporalio_client::Client,
     task_queue: &str,
     key: &Key,
-    items: impl IntoIterator<Item = (Kind, &'a str)>,
+    items: impl IntoIterator<Item = (InboxItemKind, &'a str)>,
     delay: Duration,
     request: Uuid,
-) -> Result<(), Error> {
+) -> Result<(), EmitError> {
     let request = SignalWithStartWorkflowExecutionRequest {
         workflow_start_delay: delay.try_into().ok(),
-        ..signal_with_start(temporal, task_queue, key, vec![payload(items)], request)
+        ..signal_with_start(temporal, task_queue, key, vec![batch_payload(items)], request)
     };
     start(temporal, request).await
 }
@@ -133,30 +133,30 @@ fn signal_with_start(
 async fn start(
     temporal: &temporalio_client::Client,
     request: SignalWithStartWorkflowExecutionRequest,
-) -> Result<(), Error> {
+) -> Result<(), EmitError> {
     let mut service = temporal.connection().workflow_service();
     let started = service.signal_with_start_workflow_execution(request.into_request()).await;
-    started.map(drop).map_err(|status| Error::from(&status))
+    started.map(drop).map_err(|status| EmitError::from(&status))
 }
 
-pub(crate) fn batch<'a>(items: impl IntoIterator<Item = (Kind, &'a str)>) -> RawValue {
-    RawValue::new(vec![payload(items)])
+pub(crate) fn encode_batch<'a>(items: impl IntoIterator<Item = (InboxItemKind, &'a str)>) -> RawValue {
+    RawValue::new(vec![batch_payload(items)])
 }
 
-fn payload<'a>(items: impl IntoIterator<Item = (Kind, &'a str)>) -> Payload {
-    let (events, retracts): (Vec<_>, Vec<_>) = items.into_iter().partition(|(kind, _)| *kind == Kind::Event);
-    let json = |items: Vec<(Kind, &'a str)>| items.into_iter().map(|(_, json)| json);
+fn batch_payload<'a>(items: impl IntoIterator<Item = (InboxItemKind, &'a str)>) -> Payload {
+    let (events, retracts): (Vec<_>, Vec<_>) = items.into_iter().partition(|(kind, _)| *kind == InboxItemKind::Event);
+    let json = |items: Vec<(InboxItemKind, &'a str)>| items.into_iter().map(|(_, json)| json);
     let BatchPayload { metadata, data } = BatchPayload::new(json(events), json(retracts));
     Payload { metadata: metadata.into(), data, ..Payload::default() }
 }
 
-impl From<WorkflowStartError> for Error {
+impl From<WorkflowStartError> for EmitError {
     fn from(error: WorkflowStartError) -> Self {
         match error {
             WorkflowStartError::Rpc(status) | WorkflowStartError::AlreadyStarted { source: status, .. } => {
                 Self::from(&status)
             }
-            other => Self::Rejected(Rejection::Other(other.to_string())),
+            other => Self::Rejected(BatchRejection::Other(other.to_string())),
         }
     }
 }
@@ -184,8 +184,8 @@ pub fn message_search_attributes(key: &MessageKey) -> SearchAttributes {
 #[must_use]
 pub fn message_task_queue(task_queue: &str, stream: StreamName) -> String {
     match stream {
-        StreamName::Transactional => names::transactional(task_queue),
-        StreamName::Bulk => names::bulk(task_queue),
+        StreamName::Transactional => names::transactional_queue(task_queue),
+        StreamName::Bulk => names::bulk_queue(task_queue),
     }
 }
 

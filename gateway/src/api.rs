@@ -13,13 +13,13 @@ use axum::{
     response::Response,
     routing::get,
 };
-use tidings_model::nearest;
+use tidings_model::nearest_name;
 
 use crate::{
-    concurrency::{Admission, BODY_COST, Concurrency},
-    problem::{self, Details, Problem},
+    concurrency::{AdmissionLimits, BODY_COST, RequestQuotas},
+    problem::{self, Problem, ProblemDetails},
     request_body::{self, BodyLimit},
-    routes::{REQUEST_TIME, health, limited, shared},
+    routes::{REQUEST_TIME, health, with_limits, with_shared_layers},
 };
 
 mod body;
@@ -47,11 +47,11 @@ mod suppressions;
 mod tests;
 mod watch;
 
-pub use endpoint::{Class, Endpoint};
-use gate::Gate;
-pub use oidc::{Issuer, TokenType, Trust};
-use refusal::Refusal;
-pub use state::{Api, Making};
+pub use endpoint::{Endpoint, RateClass};
+use gate::TokenGate;
+pub use oidc::{IssuerTrust, OidcIssuer, TokenType};
+use refusal::ApiRefusal;
+pub use state::{ApiState, RenderContext};
 
 /// Concurrent requests. We allow one client all of them, because services often share an address.
 const REQUESTS: usize = 512;
@@ -61,37 +61,43 @@ pub const LEAST_BODY_BYTES: usize = messages::BODY_BYTES * BODY_COST;
 
 /// Builds the router. Access tokens of `issuer` are accepted, too. One client may use half the memory for
 /// bodies.
-pub fn router(api: Api, issuer: Option<Arc<Issuer>>, Admission { trusted, body_bytes }: Admission) -> Router {
-    let gate = Gate::new(&api.state, issuer, trusted.clone());
+pub fn router(
+    api: ApiState,
+    issuer: Option<Arc<OidcIssuer>>,
+    AdmissionLimits { trusted, body_bytes }: AdmissionLimits,
+) -> Router {
+    let gate = TokenGate::new(&api.state, issuer, trusted.clone());
     let health = health(api.state.clone());
     let mut routes = Router::new();
     for endpoint in Endpoint::ALL {
-        let limit = BodyLimit { decodes: endpoint.decodes(), ..BodyLimit::of(endpoint.body_bytes()) };
-        let body = from_fn_with_state(limit, request_body::read);
-        let gate = from_fn_with_state((gate.clone(), endpoint), gate::check);
+        let limit =
+            BodyLimit { decodes: endpoint.accepts_compression(), ..BodyLimit::with_bytes(endpoint.body_bytes()) };
+        let body = from_fn_with_state(limit, request_body::buffer_body);
+        let gate = from_fn_with_state((gate.clone(), endpoint), gate::check_token);
         let handler = endpoint.handler().layer(body).layer(from_fn_with_state(endpoint, show_example));
         routes = routes.route(endpoint.path(), handler.layer(gate));
     }
     // `BodyLimit` already bounds the body, so axum's own limit is off.
     let routes = routes.layer(DefaultBodyLimit::disable());
-    let routes = routes.route("/openapi.json", get(openapi::serve)).route("/problems/{name}", get(problem::page));
+    let routes =
+        routes.route("/openapi.json", get(openapi::serve)).route("/problems/{name}", get(problem::problem_page));
     let routes = routes.method_not_allowed_fallback(async || Problem::WrongMethod).fallback(no_route).with_state(api);
-    let concurrency = Concurrency::new([REQUESTS; 2], [body_bytes, body_bytes / 2], trusted);
-    let limited = limited(routes, concurrency, REQUEST_TIME);
-    shared(limited.merge(health)).layer(from_fn(request_id::identify))
+    let concurrency = RequestQuotas::new([REQUESTS; 2], [body_bytes, body_bytes / 2], trusted);
+    let limited = with_limits(routes, concurrency, REQUEST_TIME);
+    with_shared_layers(limited.merge(health)).layer(from_fn(request_id::assign_id))
 }
 
 /// Only this many characters of a path are compared with the routes.
 const PATH_CHARS: usize = 128;
 
-async fn no_route(uri: Uri) -> Refusal {
+async fn no_route(uri: Uri) -> ApiRefusal {
     let says = if uri.path().starts_with("/webhooks/") {
         "is of the public listener, gateway.public_url; this is the api".to_owned()
     } else {
         let meant = nearest_path(uri.path()).map(|path| format!("did you mean {path}? ")).unwrap_or_default();
         format!("is not one of the api; {meant}GET /openapi.json has all paths")
     };
-    Refusal::of(Problem::NotFound, "path", says)
+    ApiRefusal::with_fault(Problem::NotFound, "path", says)
 }
 
 /// Returns the path of the closest route. A path parameter matches any value.
@@ -106,16 +112,16 @@ fn nearest_path(path: &str) -> Option<&'static str> {
         has_as_many.then_some((filled, path))
     };
     let paths: Vec<_> = Endpoint::ALL.into_iter().filter_map(|endpoint| filled(endpoint.documented_path())).collect();
-    let found = nearest(&path, paths.iter().map(|(filled, _)| filled.as_str()))?;
+    let found = nearest_name(&path, paths.iter().map(|(filled, _)| filled.as_str()))?;
     paths.iter().find(|(filled, _)| filled == found).map(|(_, path)| *path)
 }
 
 /// Middleware: if the body was unusable, adds a valid example to the problem.
 async fn show_example(State(endpoint): State<Endpoint>, request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
-    let details = response.extensions_mut().get_mut::<Details>();
+    let details = response.extensions_mut().get_mut::<ProblemDetails>();
     if let Some(details) = details.filter(|details| details.is_about_the_body()) {
-        details.example = openapi::example(endpoint);
+        details.example = openapi::example_body(endpoint);
     }
     response
 }

@@ -13,14 +13,14 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const HOPS: usize = 20;
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Peer(pub IpAddr);
+pub(crate) struct PeerAddress(pub IpAddr);
 
 /// Networks of trusted proxies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Networks(pub Vec<IpNet>);
+pub struct TrustedProxies(pub Vec<IpNet>);
 
-impl Networks {
-    pub(crate) fn contain(&self, address: IpAddr) -> bool {
+impl TrustedProxies {
+    pub(crate) fn is_trusted(&self, address: IpAddr) -> bool {
         self.0.iter().any(|network| network.contains(&address))
     }
 
@@ -30,8 +30,8 @@ impl Networks {
     /// latter unchecked.
     pub(crate) fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let mut client = peer.to_canonical();
-        for named in hops(headers).into_iter().rev().take(HOPS) {
-            if !self.contain(client) {
+        for named in forwarded_hops(headers).into_iter().rev().take(HOPS) {
+            if !self.is_trusted(client) {
                 break;
             }
             let Some(named) = named else { break };
@@ -42,13 +42,13 @@ impl Networks {
 
     /// Like [`Self::client`], or `None` if the request did not come over a connection.
     pub(crate) fn client_of(&self, request: &Request) -> Option<IpAddr> {
-        let Peer(peer) = request.extensions().get()?;
+        let PeerAddress(peer) = request.extensions().get()?;
         Some(self.client(*peer, request.headers()))
     }
 }
 
 /// Nearest proxy last. An unreadable entry is `None`.
-fn hops(headers: &HeaderMap) -> Vec<Option<IpAddr>> {
+fn forwarded_hops(headers: &HeaderMap) -> Vec<Option<IpAddr>> {
     let values = |name: &HeaderName| {
         let values = headers.get_all(name).iter().map(|value| value.to_str().unwrap_or_default().to_owned());
         values.collect::<Vec<_>>().join(",")
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     fn client(peer: &str, headers: &[(&'static str, &'static str)]) -> String {
-        let trusted = Networks(vec!["10.0.0.0/8".parse().unwrap(), "fd00::/8".parse().unwrap()]);
+        let trusted = TrustedProxies(vec!["10.0.0.0/8".parse().unwrap(), "fd00::/8".parse().unwrap()]);
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             map.append(HeaderName::from_static(name), HeaderValue::from_static(value));

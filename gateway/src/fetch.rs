@@ -5,7 +5,7 @@ use std::{io, net::SocketAddr, time::Duration};
 use axum::http::{Request, StatusCode, header::HOST};
 use hyper::body::Bytes;
 use rustls::RootCertStore;
-use tidings_net::{Body, TlsConnector, connector, http, read, system_roots};
+use tidings_net::{RequestBody, TlsConnector, http, read_body, system_roots, tls_connector};
 use tokio::{net::TcpStream, time::timeout};
 use url::{Position, Url};
 
@@ -14,7 +14,7 @@ const TIME: Duration = Duration::from_secs(5);
 
 /// Client for `GET` without redirects. The caller decides if plain http is allowed.
 #[derive(Clone)]
-pub struct Fetcher {
+pub struct HttpFetcher {
     tls: TlsConnector,
     server: Option<SocketAddr>,
 }
@@ -33,17 +33,17 @@ pub enum FetchError {
     Time,
 }
 
-impl Fetcher {
+impl HttpFetcher {
     /// Trusts the system's certificate authorities.
     #[must_use]
     pub fn new() -> Self {
-        Self { tls: connector(system_roots()), server: None }
+        Self { tls: tls_connector(system_roots()), server: None }
     }
 
     /// For tests: connects to `server` for every host and trusts `roots`.
     #[must_use]
-    pub fn to(server: SocketAddr, roots: RootCertStore) -> Self {
-        Self { tls: connector(roots), server: Some(server) }
+    pub fn for_server(server: SocketAddr, roots: RootCertStore) -> Self {
+        Self { tls: tls_connector(roots), server: Some(server) }
     }
 
     /// Fetches up to `bytes` of a body within five seconds. The status must be 200.
@@ -59,7 +59,8 @@ impl Fetcher {
         let invalid = |error: &dyn std::error::Error| io::Error::new(io::ErrorKind::InvalidInput, error.to_string());
         let url = Url::parse(url).map_err(|error| invalid(&error))?;
         let request = Request::get(&url[Position::BeforePath..Position::AfterQuery]);
-        let request = request.header(HOST, &url[Position::BeforeHost..Position::AfterPort]).body(Body::default());
+        let request =
+            request.header(HOST, &url[Position::BeforeHost..Position::AfterPort]).body(RequestBody::default());
         let request = request.map_err(|error| invalid(&error))?;
         // IPv6 addresses have brackets only in URLs.
         let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
@@ -72,11 +73,11 @@ impl Fetcher {
         if response.status() != StatusCode::OK {
             return Err(FetchError::Status(response.status()));
         }
-        read(response.into_body(), bytes).await.map_err(|_| FetchError::Body(bytes))
+        read_body(response.into_body(), bytes).await.map_err(|_| FetchError::Body(bytes))
     }
 }
 
-impl Default for Fetcher {
+impl Default for HttpFetcher {
     fn default() -> Self {
         Self::new()
     }

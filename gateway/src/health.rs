@@ -13,8 +13,8 @@ use axum::{
 use serde::Serialize;
 use temporalio_client::{Client, tonic::IntoRequest as _};
 use temporalio_common::protos::temporal::api::workflowservice::v1::GetSystemInfoRequest;
-use tidings_model::{ZoneData, process::Aspect, zone_data};
-use tidings_services::processes::compared;
+use tidings_model::{ZoneData, process::ProcessAspect, zone_data};
+use tidings_services::processes::compare_processes;
 use tidings_store::Store;
 use tokio::{
     sync::Mutex,
@@ -22,7 +22,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use crate::State;
+use crate::GatewayState;
 
 /// Time limit for a check.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -35,74 +35,74 @@ const MEMORY: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Answer {
+pub enum DependencyState {
     Ok,
     NoAnswer,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Readiness {
-    pub store: Answer,
-    pub temporal: Answer,
+    pub store: DependencyState,
+    pub temporal: DependencyState,
     pub zone_data: &'static ZoneData,
     /// Configuration differences between processes. `tidings stats` shows operators which ones.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub differences: Vec<Aspect>,
+    pub differences: Vec<ProcessAspect>,
     #[serde(skip)]
     is_ready: bool,
 }
 
 /// Checks the dependencies at most once a second.
 #[derive(Clone)]
-pub(crate) struct Health {
-    state: State,
+pub(crate) struct HealthCheck {
+    state: GatewayState,
     begun: Instant,
-    last: Arc<Mutex<Asked>>,
+    last: Arc<Mutex<LastCheck>>,
 }
 
 #[derive(Default)]
-struct Asked {
+struct LastCheck {
     answered: Option<(Instant, Readiness)>,
-    write: Write,
+    write: WriteProbe,
     had_temporal: bool,
 }
 
 #[derive(Default)]
-struct Write {
+struct WriteProbe {
     /// A running test write. A second one would only queue behind it.
     writing: Option<(Instant, JoinHandle<bool>)>,
     /// The last write failed or took too long.
     has_failed: bool,
 }
 
-impl Health {
-    pub fn new(state: State) -> Self {
+impl HealthCheck {
+    pub fn new(state: GatewayState) -> Self {
         Self { state, begun: Instant::now(), last: Arc::default() }
     }
 
-    pub async fn ready(&self) -> Readiness {
+    pub async fn check_readiness(&self) -> Readiness {
         let mut last = self.last.lock().await;
-        let Asked { answered, write, had_temporal } = &mut *last;
+        let LastCheck { answered, write, had_temporal } = &mut *last;
         if let Some((at, readiness)) = answered
             && at.elapsed() < MEMORY
         {
             return readiness.clone();
         }
         let (reads, writes, temporal, differences) = tokio::join!(
-            answer(async { self.state.store.ping().await.is_ok() }),
-            self.writes(write),
-            answer(async { temporal(self.state.temporal()).await }),
+            check_dependency(async { self.state.store.ping().await.is_ok() }),
+            self.probe_write(write),
+            check_dependency(async { temporal(self.state.temporal()).await }),
             differences(&*self.state.store)
         );
-        let store = if writes { reads } else { Answer::NoAnswer };
-        *had_temporal |= temporal == Answer::Ok;
-        let is_ready = store == Answer::Ok && (*had_temporal || self.begun.elapsed() > BEGINNING);
+        let store = if writes { reads } else { DependencyState::NoAnswer };
+        *had_temporal |= temporal == DependencyState::Ok;
+        let is_ready = store == DependencyState::Ok && (*had_temporal || self.begun.elapsed() > BEGINNING);
         let readiness = Readiness { store, temporal, zone_data: zone_data(), differences, is_ready };
         *answered = Some((Instant::now(), readiness.clone()));
         readiness
     }
 
-    async fn writes(&self, write: &mut Write) -> bool {
+    async fn probe_write(&self, write: &mut WriteProbe) -> bool {
         let (begun, mut writing) = write.writing.take().unwrap_or_else(|| {
             let store = self.state.store.clone();
             (Instant::now(), tokio::spawn(async move { store.ping_writing().await.is_ok() }))
@@ -117,13 +117,13 @@ impl Health {
     }
 }
 
-async fn answer(asked: impl Future<Output = bool>) -> Answer {
-    if timeout(PATIENCE, asked).await.unwrap_or(false) { Answer::Ok } else { Answer::NoAnswer }
+async fn check_dependency(asked: impl Future<Output = bool>) -> DependencyState {
+    if timeout(PATIENCE, asked).await.unwrap_or(false) { DependencyState::Ok } else { DependencyState::NoAnswer }
 }
 
 /// Ignores versions and queues. Empty if the store does not answer.
-async fn differences(store: &dyn Store) -> Vec<Aspect> {
-    let Ok(Ok(found)) = timeout(PATIENCE, compared(store)).await else { return Vec::new() };
+async fn differences(store: &dyn Store) -> Vec<ProcessAspect> {
+    let Ok(Ok(found)) = timeout(PATIENCE, compare_processes(store)).await else { return Vec::new() };
     found.into_iter().map(|difference| difference.aspect).filter(|aspect| !aspect.is_expected()).collect()
 }
 

@@ -13,7 +13,10 @@ use temporalio_client::Client;
 use tidings_client::hand_over;
 use tidings_model::{
     Key,
-    inbox::{Depth, Item, LEASE, LOOK, Lease, Limits, Next, Waiting, batch_len, next, ordered_len},
+    inbox::{
+        ForwarderStep, InboxDepth, InboxItem, InboxLimits, KeyLease, LEASE, LOOK, PendingItem, batch_len, next,
+        ordered_len,
+    },
 };
 use tidings_store::Store;
 use tokio::{
@@ -30,32 +33,32 @@ const MEASURE: Duration = Duration::from_secs(1);
 
 /// The inbox of one process. Clones share it.
 #[derive(Clone)]
-pub struct Inbox(Arc<Inner>);
+pub struct EventInbox(Arc<InboxInner>);
 
-struct Inner {
+struct InboxInner {
     store: Arc<dyn Store>,
-    limits: Limits,
-    depth: watch::Sender<Depth>,
+    limits: InboxLimits,
+    depth: watch::Sender<InboxDepth>,
     /// Bytes received since the last measurement.
     received: AtomicU64,
     arrived: Notify,
 }
 
-impl Inbox {
+impl EventInbox {
     #[must_use]
-    pub fn new(store: Arc<dyn Store>, limits: Limits) -> Self {
-        let (depth, received) = (watch::Sender::new(Depth::default()), AtomicU64::new(0));
-        Self(Arc::new(Inner { store, limits, depth, received, arrived: Notify::new() }))
+    pub fn new(store: Arc<dyn Store>, limits: InboxLimits) -> Self {
+        let (depth, received) = (watch::Sender::new(InboxDepth::default()), AtomicU64::new(0));
+        Self(Arc::new(InboxInner { store, limits, depth, received, arrived: Notify::new() }))
     }
 
     /// Returns once the items are durable.
-    pub(crate) async fn receive(&self, items: Arc<[Item]>, now: Timestamp) -> Result<(), Problem> {
+    pub(crate) async fn receive(&self, items: Arc<[InboxItem]>, now: Timestamp) -> Result<(), Problem> {
         let bytes = items.iter().map(|item| item.json.len() as u64).sum::<u64>();
         let since = self.0.received.load(Ordering::Relaxed);
         if !self.0.limits.has_room(*self.0.depth.borrow(), since, now) {
             return Err(Problem::InboxFull);
         }
-        let received = self.0.store.receive(items, now).await;
+        let received = self.0.store.receive_items(items, now).await;
         received
             .inspect_err(|error| tracing::warn!(%error, "no events can be accepted"))
             .map_err(|_| Problem::Unavailable)?;
@@ -65,14 +68,14 @@ impl Inbox {
     }
 
     /// Runs forever, for limits and metrics.
-    pub async fn measure(self) {
+    pub async fn measure_depth(self) {
         loop {
             let begun = Instant::now();
             let since = self.0.received.load(Ordering::Relaxed);
-            match self.0.store.depth().await {
+            match self.0.store.inbox_depth().await {
                 Ok(depth) => {
                     self.0.received.fetch_sub(since, Ordering::Relaxed);
-                    metrics::inbox(depth, Timestamp::now());
+                    metrics::set_inbox_depth(depth, Timestamp::now());
                     self.0.depth.send_replace(depth);
                 }
                 Err(error) => tracing::warn!(%error, "the inbox cannot be measured"),
@@ -86,7 +89,7 @@ impl Inbox {
     }
 
     /// Waits until this process receives items, up to `wait`.
-    async fn arrival(&self, wait: Duration) {
+    async fn wait_for_items(&self, wait: Duration) {
         let _ = tokio::time::timeout(wait, self.0.arrived.notified()).await;
     }
 }
@@ -114,15 +117,15 @@ const ENDING: Duration = Duration::from_secs(15);
 /// key has at most one in flight. If a forwarder crashes, its leases expire and another one sends the same
 /// events again. This is safe, because we ignore duplicates (rule 3).
 #[derive(Clone)]
-pub struct Forwarder {
-    inbox: Inbox,
+pub struct InboxForwarder {
+    inbox: EventInbox,
     temporal: watch::Receiver<Option<Client>>,
     task_queue: Arc<str>,
 }
 
-impl Forwarder {
+impl InboxForwarder {
     #[must_use]
-    pub fn new(inbox: Inbox, temporal: watch::Receiver<Option<Client>>, task_queue: &str) -> Self {
+    pub fn new(inbox: EventInbox, temporal: watch::Receiver<Option<Client>>, task_queue: &str) -> Self {
         Self { inbox, temporal, task_queue: task_queue.into() }
     }
 
@@ -151,9 +154,9 @@ impl Forwarder {
             };
             // Gives more events time to arrive, so they share a signal.
             sleep(REST).await;
-            match self.look(&temporal, &mut after, &places, signals).await {
+            match self.poll_keys(&temporal, &mut after, &places, signals).await {
                 Ok(wait) if wait.is_zero() => {}
-                Ok(wait) => self.inbox.arrival(wait).await,
+                Ok(wait) => self.inbox.wait_for_items(wait).await,
                 Err(error) => {
                     tracing::warn!(%error, "the inbox cannot be read");
                     sleep(PAUSE).await;
@@ -163,7 +166,7 @@ impl Forwarder {
     }
 
     /// Starts sending to free keys. Returns how long to wait before the next poll.
-    async fn look(
+    async fn poll_keys(
         &self,
         temporal: &Client,
         after: &mut String,
@@ -176,13 +179,13 @@ impl Forwarder {
         let is_last = found.len() < KEYS as usize;
         *after = found.last().filter(|_| !is_last).map(|found| found.key.workflow_id()).unwrap_or_default();
         match next(found, places.available_permits(), Timestamp::now()) {
-            Next::Wait(wait) => Ok(if is_last { wait } else { Duration::ZERO }),
-            Next::Lease(free) => {
+            ForwarderStep::Wait(wait) => Ok(if is_last { wait } else { Duration::ZERO }),
+            ForwarderStep::Lease(free) => {
                 let keys: Vec<_> = free.into_iter().map(|found| found.key).collect();
                 // New for each poll: after a replay this forwarder may lease a key again while still sending
                 // to it.
                 let holder = Uuid::new_v4();
-                let leased = self.inbox.store().lease(holder, &keys, Timestamp::now()).await?;
+                let leased = self.inbox.store().lease_keys(holder, &keys, Timestamp::now()).await?;
                 if leased.is_empty() {
                     return Ok(LOOK);
                 }
@@ -190,7 +193,7 @@ impl Forwarder {
                     let Ok(place) = places.clone().acquire_owned().await else { break };
                     let (forwarder, temporal) = (self.clone(), temporal.clone());
                     signals.spawn(async move {
-                        if let Err(error) = forwarder.send(&temporal, &key, holder, lease).await {
+                        if let Err(error) = forwarder.send_events(&temporal, &key, holder, lease).await {
                             tracing::warn!(%error, %key, "events wait for the end of their lease");
                         }
                         drop(place);
@@ -203,17 +206,23 @@ impl Forwarder {
 
     /// Sends the oldest events in one signal, then replaces the lease. Store errors are retried while the
     /// lease lasts, because this key would otherwise wait for its expiry.
-    async fn send(&self, temporal: &Client, key: &Key, holder: Uuid, lease: Lease) -> tidings_store::Result<()> {
+    async fn send_events(
+        &self,
+        temporal: &Client,
+        key: &Key,
+        holder: Uuid,
+        lease: KeyLease,
+    ) -> tidings_store::Result<()> {
         let (begun, started) = (Instant::now(), Timestamp::now());
         let store = self.inbox.store();
-        let (sent, next) = match store.waiting(key, ITEMS).await {
+        let (sent, next) = match store.pending_items(key, ITEMS).await {
             // The lease will expire soon, so leave this key to the next forwarder.
             Ok(_) if begun.elapsed() > LEASE / 2 => return Ok(()),
-            Ok(waiting) => self.signal(temporal, key, waiting, (started, lease)).await,
-            Err(_) => (Vec::new(), Lease::sent(started)),
+            Ok(waiting) => self.signal_workflow(temporal, key, waiting, (started, lease)).await,
+            Err(_) => (Vec::new(), KeyLease::after_success(started)),
         };
         loop {
-            match store.forwarded(holder, key, &sent, next, Timestamp::now()).await {
+            match store.mark_forwarded(holder, key, &sent, next, Timestamp::now()).await {
                 Err(_) if begun.elapsed() < LEASE => sleep(PAUSE).await,
                 answer => return answer,
             }
@@ -221,24 +230,24 @@ impl Forwarder {
     }
 
     /// Sends items. Returns the ids sent and the next lease.
-    async fn signal(
+    async fn signal_workflow(
         &self,
         temporal: &Client,
         key: &Key,
-        mut waiting: Vec<Waiting>,
-        (started, lease): (Timestamp, Lease),
-    ) -> (Vec<i64>, Lease) {
+        mut waiting: Vec<PendingItem>,
+        (started, lease): (Timestamp, KeyLease),
+    ) -> (Vec<i64>, KeyLease) {
         waiting.truncate(batch_len(waiting.iter().map(|item| item.json.len())));
         waiting.truncate(ordered_len(&waiting));
         if waiting.is_empty() {
-            return (Vec::new(), Lease::sent(started));
+            return (Vec::new(), KeyLease::after_success(started));
         }
         let items = waiting.iter().map(|item| (item.kind, item.json.as_str()));
         match hand_over(temporal, &self.task_queue, key, items, PATIENCE).await {
-            Ok(()) => (waiting.iter().map(|item| item.id).collect(), Lease::sent(started)),
+            Ok(()) => (waiting.iter().map(|item| item.id).collect(), KeyLease::after_success(started)),
             Err(error) => {
                 tracing::warn!(%error, %key, failures = lease.failures + 1, "events wait, because their signal failed");
-                (Vec::new(), lease.failed(Timestamp::now()))
+                (Vec::new(), lease.after_failure(Timestamp::now()))
             }
         }
     }

@@ -20,7 +20,7 @@ use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use temporalio_client::Client;
-use tidings_client::Commands;
+use tidings_client::WorkflowCommands;
 use tidings_model::{
     job::{KEEP, LOOK},
     settings::FormerNames,
@@ -35,7 +35,7 @@ use uuid::Uuid;
 
 mod work;
 
-use work::Work;
+use work::LeasedJob;
 
 /// This should be longer than a worker restart. The lease is extended meanwhile.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -44,14 +44,14 @@ const FORGET: Duration = Duration::from_mins(10);
 /// Shutdown grace for commands in flight. Those without a response give up earlier.
 const ENDING: Duration = Duration::from_secs(15);
 
-pub struct Runner {
+pub struct JobRunner {
     store: Arc<dyn Store>,
     temporal: watch::Receiver<Option<Client>>,
     task_queue: String,
     names: FormerNames,
 }
 
-impl Runner {
+impl JobRunner {
     #[must_use]
     pub fn new(
         store: Arc<dyn Store>,
@@ -65,17 +65,17 @@ impl Runner {
     /// Runs until `shutdown` is cancelled, then waits for commands in flight and returns the leases.
     pub async fn run(self, shutdown: CancellationToken) {
         let jobs = TaskTracker::new();
-        shutdown.run_until_cancelled(self.look(&jobs, &shutdown)).await;
+        shutdown.run_until_cancelled(self.poll_jobs(&jobs, &shutdown)).await;
         jobs.close();
         let _ = timeout(ENDING, jobs.wait()).await;
     }
 
-    async fn look(&self, jobs: &TaskTracker, shutdown: &CancellationToken) {
+    async fn poll_jobs(&self, jobs: &TaskTracker, shutdown: &CancellationToken) {
         let mut forgotten: Option<Instant> = None;
         loop {
             if forgotten.is_none_or(|at| at.elapsed() > FORGET) {
                 forgotten = Some(Instant::now());
-                self.forget().await;
+                self.purge_jobs().await;
             }
             match self.lease(shutdown).await {
                 Some(work) => {
@@ -86,17 +86,17 @@ impl Runner {
         }
     }
 
-    async fn lease(&self, shutdown: &CancellationToken) -> Option<Arc<Work>> {
+    async fn lease(&self, shutdown: &CancellationToken) -> Option<Arc<LeasedJob>> {
         let temporal = self.temporal.borrow().clone()?;
         let holder = Uuid::new_v4();
         let leased = self.store.lease_job(holder, Timestamp::now()).await;
         let job = leased.inspect_err(|error| tracing::warn!(%error, "no job can be leased")).ok()??;
-        let commands = Commands::new(temporal.clone(), &self.task_queue).with_patience(PATIENCE);
+        let commands = WorkflowCommands::new(temporal.clone(), &self.task_queue).with_patience(PATIENCE);
         let (store, names, shutdown) = (self.store.clone(), self.names.clone(), shutdown.clone());
-        Some(Arc::new(Work { store, temporal, commands, job, holder, names, shutdown }))
+        Some(Arc::new(LeasedJob { store, temporal, commands, job, holder, names, shutdown }))
     }
 
-    async fn forget(&self) {
+    async fn purge_jobs(&self) {
         let before = Timestamp::now().saturating_sub(KEEP).unwrap_or(Timestamp::MIN);
         loop {
             match self.store.forget_job(before).await {

@@ -25,6 +25,6 @@ mod unsubscribe;
 mod view;
 pub mod webhooks;
 
-pub use client_address::Networks;
-pub use concurrency::{Admission, BODY_COST};
-pub use state::State;
+pub use client_address::TrustedProxies;
+pub use concurrency::{AdmissionLimits, BODY_COST};
+pub use state::GatewayState;

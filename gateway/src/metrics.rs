@@ -11,10 +11,10 @@ use axum::{
 };
 use jiff::Timestamp;
 use prometheus_client::metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram};
-use tidings_model::{ZoneData, inbox::Depth};
+use tidings_model::{ZoneData, inbox::InboxDepth};
 use tidings_services::{
     metric_labels,
-    metrics::{labels::ZoneDataOf, table},
+    metrics::{labels::ZoneDataLabels, table},
     metrics_table,
 };
 use tokio::time::Instant;
@@ -24,43 +24,43 @@ const OTHER: &str = "other";
 /// Upper bounds of duration buckets, in seconds.
 const DURATIONS: [f64; 11] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0];
 
-static METRICS: LazyLock<Metrics> = LazyLock::new(|| {
-    let metrics = Metrics::default();
+static METRICS: LazyLock<GatewayMetrics> = LazyLock::new(|| {
+    let metrics = GatewayMetrics::default();
     let ZoneData { release, source, .. } = tidings_model::zone_data();
-    metrics.zone_data.get_or_create(&ZoneDataOf { release: release.clone(), source: source.name() }).set(1);
+    metrics.zone_data.get_or_create(&ZoneDataLabels { release: release.clone(), source: source.name() }).set(1);
     metrics
 });
 
 metric_labels! {
-    struct Answered { route: String, method: &'static str, status: u16 }
+    struct RequestLabels { route: String, method: &'static str, status: u16 }
     struct OfRoute { route: String }
     struct OfWebhook { relay: String }
     struct WebhookEvents { relay: String, outcome: &'static str }
-    struct Tracked { outcome: &'static str }
+    struct TrackingLabels { outcome: &'static str }
 }
 
-type Durations = Family<OfRoute, Histogram, fn() -> Histogram>;
-type Depths = Gauge<u64, AtomicU64>;
+type DurationHistograms = Family<OfRoute, Histogram, fn() -> Histogram>;
+type DepthGauge = Gauge<u64, AtomicU64>;
 
 metrics_table! {
-    struct Metrics {
-        http_requests: Family<Answered, Counter>, "Requests that the gateway answered";
-        http_request_duration: Durations = Durations::new_with_constructor(|| Histogram::new(DURATIONS)),
+    struct GatewayMetrics {
+        http_requests: Family<RequestLabels, Counter>, "Requests that the gateway answered";
+        http_request_duration: DurationHistograms = DurationHistograms::new_with_constructor(|| Histogram::new(DURATIONS)),
             "Time from a request's headers to the headers of its answer", Seconds;
         webhook_events: Family<WebhookEvents, Counter>, "Events of authentic webhooks: new, again, unknown or unusable";
         webhooks_refused: Family<OfWebhook, Counter>, "Webhooks that were not authentic";
-        tracked: Family<Tracked, Counter>, "Openings and clicks: new, again, unknown or dropped";
-        zone_data: Family<ZoneDataOf, Gauge>, "1 for the release of the zone data that this process uses, and its source";
-        inbox_events: Depths, "Accepted events that Temporal does not have yet";
-        inbox_bytes: Depths, "Bytes of these events";
-        inbox_oldest: Depths, "Age of the oldest of these events, 0 if there is none", Seconds;
+        tracked: Family<TrackingLabels, Counter>, "Openings and clicks: new, again, unknown or dropped";
+        zone_data: Family<ZoneDataLabels, Gauge>, "1 for the release of the zone data that this process uses, and its source";
+        inbox_events: DepthGauge, "Accepted events that Temporal does not have yet";
+        inbox_bytes: DepthGauge, "Bytes of these events";
+        inbox_oldest: DepthGauge, "Age of the oldest of these events, 0 if there is none", Seconds;
     }
 }
 
 /// Exports all metrics in OpenMetrics text format 1.0.
 #[must_use]
-pub fn text() -> String {
-    table::text(|registry| METRICS.register(registry))
+pub fn export_text() -> String {
+    table::encode_text(|registry| METRICS.register(registry))
 }
 
 /// Starts the counters at zero, so alerts will see the first event.
@@ -76,22 +76,22 @@ pub(crate) fn webhook_events(relay: &str, counts: [(&'static str, usize); 5]) {
     }
 }
 
-pub(crate) fn tracked(outcome: &'static str, count: usize) {
-    METRICS.tracked.get_or_create(&Tracked { outcome }).inc_by(count as u64);
+pub(crate) fn count_tracked(outcome: &'static str, count: usize) {
+    METRICS.tracked.get_or_create(&TrackingLabels { outcome }).inc_by(count as u64);
 }
 
 pub(crate) fn webhook_refused(relay: &str) {
     METRICS.webhooks_refused.get_or_create(&OfWebhook { relay: relay.to_owned() }).inc();
 }
 
-pub(crate) fn inbox(depth: Depth, now: Timestamp) {
+pub(crate) fn set_inbox_depth(depth: InboxDepth, now: Timestamp) {
     METRICS.inbox_events.set(depth.events);
     METRICS.inbox_bytes.set(depth.bytes);
     METRICS.inbox_oldest.set(depth.oldest_seconds(now));
 }
 
 /// Middleware: counts, times and logs each request.
-pub(crate) async fn observe(request: Request, next: Next) -> Response {
+pub(crate) async fn observe_request(request: Request, next: Next) -> Response {
     let begun = Instant::now();
     let route =
         request.extensions().get::<MatchedPath>().map_or(OTHER, |path| path.as_str().trim_end_matches('/')).to_owned();
@@ -104,7 +104,7 @@ pub(crate) async fn observe(request: Request, next: Next) -> Response {
         tracing::debug!(route, method, status, ?took, "request");
     }
     METRICS.http_request_duration.get_or_create(&OfRoute { route: route.clone() }).observe(took.as_secs_f64());
-    METRICS.http_requests.get_or_create(&Answered { route, method, status }).inc();
+    METRICS.http_requests.get_or_create(&RequestLabels { route, method, status }).inc();
     response
 }
 

@@ -14,13 +14,13 @@ use tera::{Context, Tera};
 use tidings_mail::words::Phrases;
 use tidings_model::{
     foreign_text::first_grapheme,
-    settings::{Colour, InForce, StreamName},
+    settings::{BrandColour, StreamName, TenantStream},
 };
 use tokio::time::timeout;
 use url::Url;
 use uuid::Uuid;
 
-use crate::{State, problem::Problem};
+use crate::{GatewayState, problem::Problem};
 
 /// Own stylesheet and own form only. We add the logo's origin to this.
 const POLICY: &str =
@@ -45,7 +45,7 @@ static TEMPLATES: LazyLock<Result<Tera, tera::Error>> = LazyLock::new(|| {
 });
 
 #[derive(Debug, Serialize)]
-pub(crate) struct Frame {
+pub(crate) struct PageFrame {
     lang: String,
     /// `ltr` or `rtl`.
     dir: &'static str,
@@ -56,22 +56,22 @@ pub(crate) struct Frame {
 }
 
 #[derive(Serialize)]
-struct Text {
+struct PageText {
     title: String,
     text: String,
 }
 
 #[derive(Serialize)]
-struct Page<'a, V> {
+struct FramedPage<'a, V> {
     #[serde(flatten)]
-    frame: &'a Frame,
+    frame: &'a PageFrame,
     #[serde(flatten)]
     view: &'a V,
 }
 
-impl Frame {
-    pub fn new(state: &State, tenant: &str, phrases: Phrases<'_>) -> Self {
-        let InForce { brand, stream } = state.settings.for_tenant(tenant, StreamName::Bulk);
+impl PageFrame {
+    pub fn new(state: &GatewayState, tenant: &str, phrases: Phrases<'_>) -> Self {
+        let TenantStream { brand, stream } = state.settings.for_tenant(tenant, StreamName::Bulk);
         Self {
             lang: phrases.tag().to_owned(),
             dir: phrases.direction(),
@@ -90,9 +90,9 @@ impl Frame {
     }
 }
 
-pub(crate) fn page(status: StatusCode, template: &str, frame: &Frame, view: &impl Serialize) -> Response {
+pub(crate) fn render_page(status: StatusCode, template: &str, frame: &PageFrame, view: &impl Serialize) -> Response {
     let rendered = TEMPLATES.as_ref().map_err(ToString::to_string).and_then(|templates| {
-        let context = Context::from_serialize(&Page { frame, view }).map_err(|error| error.to_string())?;
+        let context = Context::from_serialize(&FramedPage { frame, view }).map_err(|error| error.to_string())?;
         templates.render(template, &context).map_err(|error| error.to_string())
     });
     match rendered {
@@ -104,13 +104,13 @@ pub(crate) fn page(status: StatusCode, template: &str, frame: &Frame, view: &imp
     }
 }
 
-pub(crate) fn text(status: StatusCode, frame: &Frame, title: String, text: String) -> Response {
-    page(status, "text.html", frame, &Text { title, text })
+pub(crate) fn text_page(status: StatusCode, frame: &PageFrame, title: String, text: String) -> Response {
+    render_page(status, "text.html", frame, &PageText { title, text })
 }
 
 /// On timeout, this renders a page with a request to come back later.
 pub(crate) async fn choices_within_time<E: fmt::Display>(
-    state: &State,
+    state: &GatewayState,
     tenant: &str,
     message: Uuid,
     page: impl Future<Output = Result<Response, E>>,
@@ -120,21 +120,25 @@ pub(crate) async fn choices_within_time<E: fmt::Display>(
         Ok(Err(error)) => tracing::error!(%message, %error, "a recipient cannot choose now"),
         Err(_) => tracing::error!(%message, "a recipient cannot choose now: no answer in time"),
     }
-    unavailable(state, tenant)
+    unavailable_page(state, tenant)
 }
 
-pub(crate) fn unavailable(state: &State, tenant: &str) -> Response {
+pub(crate) fn unavailable_page(state: &GatewayState, tenant: &str) -> Response {
     let phrases = state.phrases(tenant, "");
-    let frame = Frame::new(state, tenant, phrases);
-    let (title, said) = (phrases.say("unavailable"), phrases.say("unavailable_text"));
-    let mut response = text(StatusCode::SERVICE_UNAVAILABLE, &frame, title, said);
+    let frame = PageFrame::new(state, tenant, phrases);
+    let (title, said) = (phrases.message_text("unavailable"), phrases.message_text("unavailable_text"));
+    let mut response = text_page(StatusCode::SERVICE_UNAVAILABLE, &frame, title, said);
     response.headers_mut().insert(header::RETRY_AFTER, RETRY_SECONDS);
     response
 }
 
 /// Shows people a page for a dead link; programs get an empty 404. This page is the same for every invalid
 /// link, so it does not reveal whose it was or why it fails.
-pub(crate) async fn explain_not_found(Extracted(state): Extracted<State>, request: Request, next: Next) -> Response {
+pub(crate) async fn explain_not_found(
+    Extracted(state): Extracted<GatewayState>,
+    request: Request,
+    next: Next,
+) -> Response {
     let is_person = takes_html(request.headers());
     let response = next.run(request).await;
     let is_bare = response.status() == StatusCode::NOT_FOUND && !response.headers().contains_key(header::CONTENT_TYPE);
@@ -142,8 +146,9 @@ pub(crate) async fn explain_not_found(Extracted(state): Extracted<State>, reques
         return response;
     }
     let phrases = state.phrases("", "");
-    let frame = Frame { sender: String::new(), logo_url: None, colour: None, ..Frame::new(&state, "", phrases) };
-    text(StatusCode::NOT_FOUND, &frame, phrases.say("not_found"), phrases.say("not_found_text"))
+    let frame =
+        PageFrame { sender: String::new(), logo_url: None, colour: None, ..PageFrame::new(&state, "", phrases) };
+    text_page(StatusCode::NOT_FOUND, &frame, phrases.message_text("not_found"), phrases.message_text("not_found_text"))
 }
 
 fn takes_html(headers: &HeaderMap) -> bool {
@@ -153,7 +158,7 @@ fn takes_html(headers: &HeaderMap) -> bool {
 
 /// Stylesheet of all pages, with the tenant's button colour if the query has one.
 pub(crate) async fn style(RawQuery(query): RawQuery) -> Response {
-    let colour = query.and_then(|colour| format!("#{colour}").parse::<Colour>().ok());
+    let colour = query.and_then(|colour| format!("#{colour}").parse::<BrandColour>().ok());
     let of_tenant = colour.map(|colour| format!(":root {{ --button: {colour}; --on-button: #ffffff; }}\n"));
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static("text/css; charset=utf-8")),
@@ -163,7 +168,7 @@ pub(crate) async fn style(RawQuery(query): RawQuery) -> Response {
 }
 
 /// Masks an email address, because the message may have been forwarded.
-pub(crate) fn masked(address: &str) -> String {
+pub(crate) fn mask_address(address: &str) -> String {
     let (local, domain) = address.rsplit_once('@').unwrap_or((address, ""));
     format!("{}…@{domain}", first_grapheme(local))
 }

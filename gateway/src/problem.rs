@@ -11,7 +11,7 @@ use axum::{
 };
 use serde::Serialize;
 use serde_json::{Value, json};
-use tidings_model::api_token::Scope;
+use tidings_model::api_token::TokenScope;
 use utoipa::{
     ToSchema,
     openapi::{Array, Object, ObjectBuilder, Type, schema::SchemaType},
@@ -69,7 +69,7 @@ problems! {
     WrongToken = UNAUTHORIZED "wrong-token",
         "The token is unknown, expired or revoked",
         "Send a token that tidings tokens list shows as valid.";
-    MissingScope(Scope = Scope::EventsWrite) = FORBIDDEN "missing-scope",
+    MissingScope(TokenScope = TokenScope::EventsWrite) = FORBIDDEN "missing-scope",
         "The token lacks the scope of this request",
         "Use a token with the scope that WWW-Authenticate names: tidings tokens create --scope SCOPE.";
     /// Also returned if the token is not valid for the tenant.
@@ -147,7 +147,7 @@ problems! {
 const PAGES: &str = include_str!("../../docs/problems.md");
 
 /// `GET /problems/{name}`: explains a problem and its remedy. Public.
-pub(crate) async fn page(path: Result<Path<String>, PathRejection>) -> Response {
+pub(crate) async fn problem_page(path: Result<Path<String>, PathRejection>) -> Response {
     let section = path.ok().and_then(|Path(name)| section(&name));
     match section {
         Some(section) => ([(CONTENT_TYPE, "text/plain; charset=utf-8")], section).into_response(),
@@ -162,7 +162,7 @@ fn section(name: &str) -> Option<&'static str> {
 /// The body of a problem (RFC 9457).
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = Problem)]
-pub(crate) struct Details {
+pub(crate) struct ProblemDetails {
     /// The stable name of the problem.
     #[serde(rename = "type")]
     kind: String,
@@ -206,28 +206,28 @@ fn faults() -> Array {
     Array::new(fault)
 }
 
-impl Details {
+impl ProblemDetails {
     /// Returns `true` if no part of the body could be used.
     pub(crate) fn is_about_the_body(&self) -> bool {
         let problems = [Problem::Unreadable, Problem::UnsupportedMedia, Problem::NothingAccepted];
-        problems.into_iter().any(|problem| self.kind == problem.address())
+        problems.into_iter().any(|problem| self.kind == problem.type_path())
     }
 }
 
 impl Problem {
     pub(crate) fn with_errors(self, errors: &[impl Serialize]) -> Response {
         let errors = errors.iter().map(|error| json!(error)).collect();
-        self.answer(Details { errors: Some(errors), ..self.body() })
+        self.build_response(ProblemDetails { errors: Some(errors), ..self.body() })
     }
 
-    pub(crate) fn body(self) -> Details {
+    pub(crate) fn body(self) -> ProblemDetails {
         let (status, _, title, detail) = self.parts();
         let detail = match self {
             Self::MissingScope(scope) => detail.replace("SCOPE", &scope.to_string()),
             _ => detail.to_owned(),
         };
-        Details {
-            kind: self.address(),
+        ProblemDetails {
+            kind: self.type_path(),
             title,
             status: status.as_u16(),
             detail,
@@ -237,12 +237,12 @@ impl Problem {
         }
     }
 
-    /// [`page`] serves this path on the same listener.
-    pub(crate) fn address(self) -> String {
+    /// [`problem_page`] serves this path on the same listener.
+    pub(crate) fn type_path(self) -> String {
         format!("/problems/{}", self.parts().1)
     }
 
-    fn answer(self, body: Details) -> Response {
+    fn build_response(self, body: ProblemDetails) -> Response {
         let (status, ..) = self.parts();
         let mut response = (status, Json(&body)).into_response();
         response.extensions_mut().insert(body);
@@ -277,6 +277,6 @@ impl Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        self.answer(self.body())
+        self.build_response(self.body())
     }
 }

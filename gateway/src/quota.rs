@@ -8,63 +8,63 @@ use std::{
 
 /// Clones share the usage.
 #[derive(Clone, Debug)]
-pub(crate) struct Quota {
+pub(crate) struct ClientQuota {
     most: usize,
     most_of_client: usize,
-    taken: Arc<Mutex<Taken>>,
+    taken: Arc<Mutex<QuotaUsage>>,
 }
 
 #[derive(Debug, Default)]
-struct Taken {
+struct QuotaUsage {
     all: usize,
     clients: HashMap<IpAddr, usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Exceeded {
+pub(crate) enum QuotaExceeded {
     All,
     Client,
 }
 
 /// An amount taken from a quota. Dropping this returns it.
 #[derive(Debug)]
-pub(crate) struct Portion {
-    quota: Quota,
+pub(crate) struct QuotaPortion {
+    quota: ClientQuota,
     client: Option<IpAddr>,
     amount: usize,
 }
 
-impl Quota {
+impl ClientQuota {
     pub fn new(most: usize, most_of_client: usize) -> Self {
         Self { most, most_of_client, taken: Arc::default() }
     }
 
     /// Takes the full amount or nothing. Without a client only the total limit applies.
-    pub fn take(&self, client: Option<IpAddr>, amount: usize) -> Result<Portion, Exceeded> {
-        let mut portion = Portion { quota: self.clone(), client: client.map(network), amount: 0 };
+    pub fn take(&self, client: Option<IpAddr>, amount: usize) -> Result<QuotaPortion, QuotaExceeded> {
+        let mut portion = QuotaPortion { quota: self.clone(), client: client.map(client_network), amount: 0 };
         portion.grow(amount)?;
         Ok(portion)
     }
 
-    fn taken(&self) -> MutexGuard<'_, Taken> {
+    fn lock_usage(&self) -> MutexGuard<'_, QuotaUsage> {
         // Ignores poisoning: this code never leaves the numbers half-changed.
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Portion {
+impl QuotaPortion {
     /// Takes all or nothing. One portion may exceed the client's limit, because we could otherwise never
     /// serve the largest.
-    pub fn grow(&mut self, more: usize) -> Result<(), Exceeded> {
-        let Quota { most, most_of_client, .. } = self.quota;
-        let mut taken = self.quota.taken();
+    pub fn grow(&mut self, more: usize) -> Result<(), QuotaExceeded> {
+        let ClientQuota { most, most_of_client, .. } = self.quota;
+        let mut taken = self.quota.lock_usage();
         if more > most.saturating_sub(taken.all) {
-            return Err(Exceeded::All);
+            return Err(QuotaExceeded::All);
         }
         if let Some(client) = self.client {
             let of_client = taken.clients.entry(client).or_default();
             if *of_client > self.amount && of_client.saturating_add(more) > most_of_client {
-                return Err(Exceeded::Client);
+                return Err(QuotaExceeded::Client);
             }
             *of_client += more;
         }
@@ -75,9 +75,9 @@ impl Portion {
     }
 }
 
-impl Drop for Portion {
+impl Drop for QuotaPortion {
     fn drop(&mut self) {
-        let mut taken = self.quota.taken();
+        let mut taken = self.quota.lock_usage();
         taken.all -= self.amount;
         let Some(client) = self.client else { return };
         if let Some(of_client) = taken.clients.get_mut(&client) {
@@ -90,7 +90,7 @@ impl Drop for Portion {
 }
 
 /// We assume one client has an IPv4 address, or an IPv6 /64.
-pub(crate) fn network(client: IpAddr) -> IpAddr {
+pub(crate) fn client_network(client: IpAddr) -> IpAddr {
     match client.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
         v4 @ IpAddr::V4(_) => v4,
@@ -101,53 +101,53 @@ pub(crate) fn network(client: IpAddr) -> IpAddr {
 mod tests {
     use super::*;
 
-    fn take(quota: &Quota, client: &str, amount: usize) -> Result<Portion, Exceeded> {
+    fn take(quota: &ClientQuota, client: &str, amount: usize) -> Result<QuotaPortion, QuotaExceeded> {
         quota.take(Some(client.parse().unwrap()), amount)
     }
 
     #[test]
     fn what_is_over_a_limit_is_refused_until_other_portions_are_free() {
-        let quota = Quota::new(3, 2);
+        let quota = ClientQuota::new(3, 2);
         let first = take(&quota, "192.0.2.1", 1).unwrap();
         let second = take(&quota, "192.0.2.1", 1).unwrap();
-        assert_eq!(take(&quota, "192.0.2.1", 1).err(), Some(Exceeded::Client));
+        assert_eq!(take(&quota, "192.0.2.1", 1).err(), Some(QuotaExceeded::Client));
         let third = take(&quota, "192.0.2.2", 1).unwrap();
-        assert_eq!(take(&quota, "192.0.2.3", 1).err(), Some(Exceeded::All));
+        assert_eq!(take(&quota, "192.0.2.3", 1).err(), Some(QuotaExceeded::All));
         drop(first);
         let again = take(&quota, "192.0.2.1", 1).unwrap();
         drop((second, third, again));
-        let taken = quota.taken();
+        let taken = quota.lock_usage();
         assert!(taken.all == 0 && taken.clients.is_empty(), "{taken:?}");
     }
 
     #[test]
     fn one_portion_may_exceed_the_share_of_a_client_but_never_the_whole() {
-        let quota = Quota::new(100, 10);
+        let quota = ClientQuota::new(100, 10);
         let mut large = take(&quota, "192.0.2.1", 8).unwrap();
         assert_eq!(large.grow(50), Ok(()));
-        assert_eq!(take(&quota, "192.0.2.1", 1).err(), Some(Exceeded::Client));
-        assert_eq!(large.grow(50), Err(Exceeded::All));
+        assert_eq!(take(&quota, "192.0.2.1", 1).err(), Some(QuotaExceeded::Client));
+        assert_eq!(large.grow(50), Err(QuotaExceeded::All));
         assert!(take(&quota, "192.0.2.2", 42).is_ok(), "a refused portion takes nothing");
         drop(large);
-        assert_eq!(quota.taken().all, 0);
+        assert_eq!(quota.lock_usage().all, 0);
     }
 
     #[test]
     fn a_client_that_was_refused_leaves_no_trace() {
-        let quota = Quota::new(10, 10);
-        assert_eq!(take(&quota, "192.0.2.1", 11).err(), Some(Exceeded::All));
+        let quota = ClientQuota::new(10, 10);
+        assert_eq!(take(&quota, "192.0.2.1", 11).err(), Some(QuotaExceeded::All));
         let none = take(&quota, "192.0.2.1", 0).unwrap();
         drop(none);
-        assert!(quota.taken().clients.is_empty());
+        assert!(quota.lock_usage().clients.is_empty());
     }
 
     #[test]
     fn a_client_has_half_of_an_ipv6_address() {
-        let quota = Quota::new(3, 1);
+        let quota = ClientQuota::new(3, 1);
         let _first = take(&quota, "2001:db8::1", 1).unwrap();
-        assert_eq!(take(&quota, "2001:db8::2", 1).err(), Some(Exceeded::Client));
+        assert_eq!(take(&quota, "2001:db8::2", 1).err(), Some(QuotaExceeded::Client));
         assert!(take(&quota, "2001:db8:0:1::2", 1).is_ok());
         let _fourth = take(&quota, "192.0.2.4", 1).unwrap();
-        assert_eq!(take(&quota, "::ffff:192.0.2.4", 1).err(), Some(Exceeded::Client));
+        assert_eq!(take(&quota, "::ffff:192.0.2.4", 1).err(), Some(QuotaExceeded::Client));
     }
 }

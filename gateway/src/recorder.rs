@@ -8,7 +8,7 @@ use std::{
 
 use jiff::Timestamp;
 use tidings_model::{
-    delivery_events::{Kind, Report, Reported, WebhookRequest, Which},
+    delivery_events::{CheckedDeliveryEvent, DeliveryReport, MessageReference, ReportKind, WebhookRequest},
     settings::Settings,
 };
 use tidings_services::delivery_events;
@@ -33,10 +33,10 @@ const STORE: Duration = Duration::from_secs(10);
 
 /// Accepts events without blocking. Clones share one queue.
 #[derive(Clone, Debug)]
-pub struct Recorder(Sender<Seen>);
+pub struct TrackingRecorder(Sender<TrackingRequest>);
 
-enum Seen {
-    Counted(Tracked),
+enum TrackingRequest {
+    Counted(TrackingEvent),
     /// The reader objects to tracking.
     Objection {
         tenant: String,
@@ -44,13 +44,13 @@ enum Seen {
     },
 }
 
-struct Tracked {
+struct TrackingEvent {
     tenant: String,
     message: Uuid,
-    report: Report,
+    report: DeliveryReport,
 }
 
-impl Recorder {
+impl TrackingRecorder {
     /// The task ends once all clones are dropped and the queue is empty.
     #[must_use]
     pub fn start(store: Arc<dyn Store>, settings: Arc<Settings>) -> (Self, JoinHandle<()>) {
@@ -59,23 +59,23 @@ impl Recorder {
     }
 
     /// Drops the event if the queue is full, because a redirect should not wait.
-    pub(super) fn record(&self, tenant: String, message: Uuid, report: Report) {
-        self.push(Seen::Counted(Tracked { tenant, message, report }));
+    pub(super) fn record(&self, tenant: String, message: Uuid, report: DeliveryReport) {
+        self.push(TrackingRequest::Counted(TrackingEvent { tenant, message, report }));
     }
 
     /// This will delete when the recipient last opened a digest of the message's key.
-    pub(super) fn forget(&self, tenant: String, message: Uuid) {
-        self.push(Seen::Objection { tenant, message });
+    pub(super) fn forget_reading(&self, tenant: String, message: Uuid) {
+        self.push(TrackingRequest::Objection { tenant, message });
     }
 
-    fn push(&self, seen: Seen) {
+    fn push(&self, seen: TrackingRequest) {
         if self.0.try_send(seen).is_err() {
-            metrics::tracked("dropped", 1);
+            metrics::count_tracked("dropped", 1);
         }
     }
 }
 
-async fn run(mut receiver: Receiver<Seen>, store: Arc<dyn Store>, settings: Arc<Settings>) {
+async fn run(mut receiver: Receiver<TrackingRequest>, store: Arc<dyn Store>, settings: Arc<Settings>) {
     let mut seen = Vec::new();
     while receiver.recv_many(&mut seen, BATCH).await > 0 {
         if !receiver.is_closed() && seen.len() < BATCH {
@@ -89,27 +89,27 @@ async fn run(mut receiver: Receiver<Seen>, store: Arc<dyn Store>, settings: Arc<
         let (mut events, mut objections) = (Vec::new(), HashSet::new());
         for seen in seen.drain(..) {
             match seen {
-                Seen::Counted(event) => events.push(event),
-                Seen::Objection { tenant, message } => {
+                TrackingRequest::Counted(event) => events.push(event),
+                TrackingRequest::Objection { tenant, message } => {
                     objections.insert((tenant, message));
                 }
             }
         }
         if !events.is_empty() {
             mark_machines(&mut events);
-            write(&*store, &settings, events).await;
+            record_events(&*store, &settings, events).await;
         }
-        forget(&*store, objections).await;
+        forget_readers(&*store, objections).await;
     }
 }
 
 /// Several links of one message within a second: this is faster than people.
-fn mark_machines(events: &mut [Tracked]) {
+fn mark_machines(events: &mut [TrackingEvent]) {
     let mut links: HashMap<Uuid, HashSet<String>> = HashMap::new();
     for event in events.iter() {
         links.entry(event.message).or_default().extend(event.report.url.clone());
     }
-    for event in events.iter_mut().filter(|event| event.report.kind == Kind::Clicked) {
+    for event in events.iter_mut().filter(|event| event.report.kind == ReportKind::Clicked) {
         if links.get(&event.message).is_some_and(|links| links.len() > 1) {
             event.report.machine = Some(true);
         }
@@ -117,29 +117,29 @@ fn mark_machines(events: &mut [Tracked]) {
 }
 
 /// Records events in one transaction, like those from a webhook.
-async fn write(store: &dyn Store, settings: &Settings, events: Vec<Tracked>) {
+async fn record_events(store: &dyn Store, settings: &Settings, events: Vec<TrackingEvent>) {
     let all = events.len();
-    let reported = |Tracked { tenant, message, report }| {
-        let of = vec![Which::Id(message)];
-        Reported { relay: None, reports_for: Vec::new(), tenant: Some(tenant), of, report, event_id: None }
+    let reported = |TrackingEvent { tenant, message, report }| {
+        let of = vec![MessageReference::Id(message)];
+        CheckedDeliveryEvent { relay: None, reports_for: Vec::new(), tenant: Some(tenant), of, report, event_id: None }
     };
     let events = events.into_iter().map(reported).collect();
     let request = WebhookRequest { relay: String::new(), events, token: None, unusable: Vec::new() };
-    let recording = delivery_events::receive(store, settings, request, Timestamp::now());
+    let recording = delivery_events::record_webhook(store, settings, request, Timestamp::now());
     match timeout(STORE, recording).await {
         Ok(Ok(received)) => {
             let received = received.unwrap_or_default();
-            metrics::tracked("new", received.new);
-            metrics::tracked("again", received.again);
-            metrics::tracked("unknown", received.unknown);
+            metrics::count_tracked("new", received.new);
+            metrics::count_tracked("again", received.again);
+            metrics::count_tracked("unknown", received.unknown);
         }
-        Ok(Err(error)) => lost(all, &error.to_string()),
-        Err(_) => lost(all, "the database does not answer"),
+        Ok(Err(error)) => count_lost(all, &error.to_string()),
+        Err(_) => count_lost(all, "the database does not answer"),
     }
 }
 
 /// Runs after events of the same batch, so these are deleted, too.
-async fn forget(store: &dyn Store, objections: HashSet<(String, Uuid)>) {
+async fn forget_readers(store: &dyn Store, objections: HashSet<(String, Uuid)>) {
     for (tenant, message) in objections {
         match timeout(STORE, store.forget_reading(&tenant, message)).await {
             Ok(Ok(())) => {}
@@ -149,8 +149,8 @@ async fn forget(store: &dyn Store, objections: HashSet<(String, Uuid)>) {
     }
 }
 
-fn lost(events: usize, why: &str) {
-    metrics::tracked("dropped", events);
+fn count_lost(events: usize, why: &str) {
+    metrics::count_tracked("dropped", events);
     tracing::warn!(events, why, "openings and clicks are not counted");
 }
 
@@ -158,16 +158,22 @@ fn lost(events: usize, why: &str) {
 mod tests {
     use super::*;
 
-    fn tracked(message: u128, kind: Kind, url: Option<&str>) -> Tracked {
-        let report = Report { url: url.map(str::to_owned), ..Report::new(kind, Timestamp::UNIX_EPOCH) };
-        Tracked { tenant: "acme".into(), message: Uuid::from_u128(message), report }
+    fn tracked(message: u128, kind: ReportKind, url: Option<&str>) -> TrackingEvent {
+        let report = DeliveryReport { url: url.map(str::to_owned), ..DeliveryReport::new(kind, Timestamp::UNIX_EPOCH) };
+        TrackingEvent { tenant: "acme".into(), message: Uuid::from_u128(message), report }
     }
 
     #[test]
     fn two_links_of_a_message_at_once_are_a_machines() {
-        let click = |message, url| tracked(message, Kind::Clicked, Some(url));
-        let mut events =
-            [click(1, "a"), click(1, "b"), tracked(1, Kind::Opened, None), click(2, "a"), click(2, "a"), click(3, "b")];
+        let click = |message, url| tracked(message, ReportKind::Clicked, Some(url));
+        let mut events = [
+            click(1, "a"),
+            click(1, "b"),
+            tracked(1, ReportKind::Opened, None),
+            click(2, "a"),
+            click(2, "a"),
+            click(3, "b"),
+        ];
         mark_machines(&mut events);
         let machines = events.map(|event| event.report.machine);
         assert_eq!(machines, [Some(true), Some(true), None, None, None, None]);

@@ -27,7 +27,7 @@ use tokio::{sync::Semaphore, task::spawn_blocking, time::timeout};
 use crate::{
     concurrency::{BODY_COST, BodyShare},
     problem::Problem,
-    quota::Portion,
+    quota::QuotaPortion,
 };
 
 /// We drain a rejected body for this long and up to this length. Otherwise a client still sending would see a
@@ -46,27 +46,27 @@ pub struct BodyLimit {
 impl BodyLimit {
     /// Allows this many bytes within ten seconds.
     #[must_use]
-    pub const fn of(bytes: usize) -> Self {
+    pub const fn with_bytes(bytes: usize) -> Self {
         Self { bytes, time: Duration::from_secs(10), decodes: false }
     }
 }
 
 /// Middleware: the handler runs only once the whole body is in memory.
-pub async fn read(State(limit): State<BodyLimit>, request: Request, next: Next) -> Response {
+pub async fn buffer_body(State(limit): State<BodyLimit>, request: Request, next: Next) -> Response {
     let (mut parts, mut body) = request.into_parts();
     let share = parts.extensions.remove::<BodyShare>();
     let collecting = async {
-        let mut buffer = Buffer::new(limit, &parts.headers, share.as_ref())?;
+        let mut buffer = BodyBuffer::new(limit, &parts.headers, share.as_ref())?;
         buffer.fill(&mut body).await?;
         Ok::<_, Problem>(buffer)
     };
     match timeout(limit.time, collecting).await.unwrap_or(Err(Problem::TooSlow)) {
-        Ok(Buffer { bytes, portion: _taken, .. }) => next.run(Request::from_parts(parts, Body::from(bytes))).await,
+        Ok(BodyBuffer { bytes, portion: _taken, .. }) => next.run(Request::from_parts(parts, Body::from(bytes))).await,
         Err(problem) => {
             if problem != Problem::TooSlow {
-                let _ = timeout(DISCARD_TIME, discard(body)).await;
+                let _ = timeout(DISCARD_TIME, drain_body(body)).await;
             }
-            refused(problem)
+            refusal_response(problem)
         }
     }
 }
@@ -77,7 +77,7 @@ pub(crate) fn encoding(headers: &HeaderMap) -> Option<Vec<u8>> {
     Some(named).filter(|named| named != b"identity")
 }
 
-fn refused(problem: Problem) -> Response {
+fn refusal_response(problem: Problem) -> Response {
     match problem {
         // Invalid chunked encoding. Retrying would fail again.
         Problem::Unreadable => {
@@ -88,16 +88,16 @@ fn refused(problem: Problem) -> Response {
     }
 }
 
-struct Buffer {
+struct BodyBuffer {
     bytes: Vec<u8>,
     limit: usize,
     /// Length for which memory is reserved.
     paid: usize,
     /// Held until the response is sent. `None` if total memory is not limited.
-    portion: Option<Portion>,
+    portion: Option<QuotaPortion>,
 }
 
-impl Buffer {
+impl BodyBuffer {
     /// Reserves memory for `Content-Length`, or for the maximum size of a compressed body.
     fn new(
         BodyLimit { bytes: limit, decodes, .. }: BodyLimit,
@@ -118,13 +118,13 @@ impl Buffer {
         while let Some(frame) = body.frame().await {
             let broken = |error| if is_cut_off(&error) { Problem::TooSlow } else { Problem::Unreadable };
             if let Ok(data) = frame.map_err(broken)?.into_data() {
-                self.add(&data)?;
+                self.add_chunk(&data)?;
             }
         }
         Ok(())
     }
 
-    fn add(&mut self, data: &Bytes) -> Result<(), Problem> {
+    fn add_chunk(&mut self, data: &Bytes) -> Result<(), Problem> {
         let length = self.bytes.len() + data.len();
         if length > self.limit {
             return Err(Problem::TooLarge);
@@ -140,7 +140,7 @@ impl Buffer {
     }
 }
 
-async fn discard(mut body: Body) {
+async fn drain_body(mut body: Body) {
     let mut left = DISCARD_BYTES;
     while let Some(Ok(frame)) = body.frame().await {
         let Some(rest) = left.checked_sub(frame.data_ref().map_or(0, Bytes::len)) else { return };
@@ -174,7 +174,7 @@ static PLACES: LazyLock<Arc<Semaphore>> = LazyLock::new(|| {
 });
 
 /// Short work runs inline. Long work runs on blocking threads, a few at a time.
-pub(crate) async fn parse<T: Send + 'static>(
+pub(crate) async fn run_bounded<T: Send + 'static>(
     length: usize,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Problem> {
@@ -218,18 +218,18 @@ mod tests {
     #[tokio::test]
     async fn a_long_body_is_worked_on_by_another_thread() {
         let here = thread::current().id();
-        assert_eq!(parse(SHORT, || thread::current().id()).await, Ok(here));
-        assert_ne!(parse(SHORT + 1, || thread::current().id()).await, Ok(here));
+        assert_eq!(run_bounded(SHORT, || thread::current().id()).await, Ok(here));
+        assert_ne!(run_bounded(SHORT + 1, || thread::current().id()).await, Ok(here));
     }
 
     #[tokio::test]
     async fn a_panic_ends_the_request_and_frees_its_place() {
         for _ in 0..=MOST {
-            let request = tokio::spawn(parse(SHORT + 1, || panic!("a fault")));
+            let request = tokio::spawn(run_bounded(SHORT + 1, || panic!("a fault")));
             let result: Result<Result<(), Problem>, _> = request.await;
             assert!(result.unwrap_err().is_panic());
         }
-        assert_eq!(parse(SHORT + 1, || 7).await, Ok(7));
+        assert_eq!(run_bounded(SHORT + 1, || 7).await, Ok(7));
     }
 
     #[test]

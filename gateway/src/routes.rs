@@ -14,13 +14,13 @@ use serde_json::json;
 use tower_http::{catch_panic::CatchPanicLayer, timeout::TimeoutLayer};
 
 use crate::{
-    State, as_before,
-    concurrency::{self, Admission, Concurrency},
-    health::Health,
+    GatewayState, as_before,
+    concurrency::{self, AdmissionLimits, RequestQuotas},
+    health::HealthCheck,
     metrics, page, preferences,
     problem::{self, Problem},
     tracking, unsubscribe, view,
-    webhooks::{self, Webhooks},
+    webhooks::{self, WebhookContext},
 };
 
 /// Time limit from headers to response. SNS waits 15 s.
@@ -29,10 +29,14 @@ pub(crate) const REQUEST_TIME: Duration = Duration::from_secs(14);
 const REQUESTS: [usize; 2] = [256, 64];
 
 /// One client may use a quarter of the memory for bodies.
-pub fn router(state: State, webhooks: Webhooks, Admission { trusted, body_bytes }: Admission) -> Router {
-    let concurrency = Concurrency::new(REQUESTS, [body_bytes, body_bytes / 4], trusted);
+pub fn router(
+    state: GatewayState,
+    webhooks: WebhookContext,
+    AdmissionLimits { trusted, body_bytes }: AdmissionLimits,
+) -> Router {
+    let concurrency = RequestQuotas::new(REQUESTS, [body_bytes, body_bytes / 4], trusted);
     let webhooks = Arc::new(webhooks);
-    let with = |routes: Router, route: Route| {
+    let with = |routes: Router, route: PublicRoute| {
         let (path, handler) = (route.path(), handler(route, &state, &webhooks));
         match path.strip_suffix("{token}") {
             // Some programs append a slash to a link. This page then looks for its stylesheet one level
@@ -44,10 +48,10 @@ pub fn router(state: State, webhooks: Webhooks, Admission { trusted, body_bytes 
             None => routes.route(path, handler),
         }
     };
-    let routes = Route::ALL.into_iter().fold(Router::new(), with).fallback(no_route);
-    let routes = limited(routes, concurrency, REQUEST_TIME);
+    let routes = PublicRoute::ALL.into_iter().fold(Router::new(), with).fallback(no_route);
+    let routes = with_limits(routes, concurrency, REQUEST_TIME);
     let routes = routes.layer(from_fn_with_state(state.clone(), page::explain_not_found));
-    shared(routes.merge(health(state)))
+    with_shared_layers(routes.merge(health(state)))
 }
 
 /// For an API path this explains the wrong port, because such a path appears in no email. The response should
@@ -62,41 +66,44 @@ async fn no_route(uri: Uri) -> Response {
     Problem::NotFound.with_errors(&[json!({"field": "path", "problem": problem})])
 }
 
-fn handler(route: Route, state: &State, webhooks: &Arc<Webhooks>) -> MethodRouter {
+fn handler(route: PublicRoute, state: &GatewayState, webhooks: &Arc<WebhookContext>) -> MethodRouter {
     match route {
-        Route::Webhook => webhooks::route(Arc::clone(webhooks)),
-        Route::Unsubscribe => unsubscribe::route(state.clone()),
-        Route::Preferences => preferences::route(state.clone()),
-        Route::AsBefore => as_before::route(state.clone()),
-        Route::View => view::route(state.clone()),
-        Route::Open => tracking::picture(state.clone()),
-        Route::Click => tracking::link(state.clone()),
-        Route::Style => get(page::style),
-        Route::Problem => get(problem::page),
+        PublicRoute::Webhook => webhooks::route(Arc::clone(webhooks)),
+        PublicRoute::Unsubscribe => unsubscribe::route(state.clone()),
+        PublicRoute::Preferences => preferences::route(state.clone()),
+        PublicRoute::AsBefore => as_before::route(state.clone()),
+        PublicRoute::View => view::route(state.clone()),
+        PublicRoute::Open => tracking::picture(state.clone()),
+        PublicRoute::Click => tracking::click_route(state.clone()),
+        PublicRoute::Style => get(page::style),
+        PublicRoute::Problem => get(problem::problem_page),
     }
 }
 
-pub(crate) fn shared(routes: Router) -> Router {
-    routes.layer(CatchPanicLayer::custom(panicked)).layer(map_response(harden)).layer(from_fn(metrics::observe))
+pub(crate) fn with_shared_layers(routes: Router) -> Router {
+    routes
+        .layer(CatchPanicLayer::custom(panic_response))
+        .layer(map_response(harden_response))
+        .layer(from_fn(metrics::observe_request))
 }
 
 /// No concurrency limit: a busy gateway should not be restarted.
-pub(crate) fn health(state: State) -> Router {
+pub(crate) fn health(state: GatewayState) -> Router {
     Router::new()
         .route("/livez", get(async || StatusCode::OK))
-        .route("/readyz", get(async |Extracted(health): Extracted<Health>| health.ready().await))
-        .with_state(Health::new(state))
+        .route("/readyz", get(async |Extracted(health): Extracted<HealthCheck>| health.check_readiness().await))
+        .with_state(HealthCheck::new(state))
 }
 
 /// Adds limits on concurrency and time, also for unknown paths.
-pub(crate) fn limited(routes: Router, concurrency: Concurrency, time: Duration) -> Router {
+pub(crate) fn with_limits(routes: Router, concurrency: RequestQuotas, time: Duration) -> Router {
     routes
         .layer(TimeoutLayer::with_status_code(StatusCode::SERVICE_UNAVAILABLE, time))
-        .layer(from_fn_with_state(concurrency, concurrency::bound))
+        .layer(from_fn_with_state(concurrency, concurrency::limit_requests))
 }
 
 /// Adds security headers to every response.
-async fn harden(response: Response) -> Response {
+async fn harden_response(response: Response) -> Response {
     // A timeout response has no body.
     let mut response = match response.status() {
         StatusCode::SERVICE_UNAVAILABLE if !response.headers().contains_key(header::CONTENT_TYPE) => {
@@ -118,7 +125,7 @@ async fn harden(response: Response) -> Response {
 }
 
 /// The panic's message may quote the request, so we drop it.
-fn panicked(_: Box<dyn Any + Send + 'static>) -> Response {
+fn panic_response(_: Box<dyn Any + Send + 'static>) -> Response {
     tracing::error!("a request ended in a panic: please report that");
     Problem::Failed.into_response()
 }
@@ -128,9 +135,9 @@ pub(crate) mod tests;
 #[cfg(test)]
 mod walk;
 
-/// The router is built from [`Route::ALL`], and a test calls each route with foreign credentials.
+/// The router is built from [`PublicRoute::ALL`], and a test calls each route with foreign credentials.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Route {
+pub(crate) enum PublicRoute {
     Webhook,
     Unsubscribe,
     Preferences,
@@ -143,7 +150,7 @@ pub(crate) enum Route {
     Problem,
 }
 
-impl Route {
+impl PublicRoute {
     pub const ALL: [Self; 9] = [
         Self::Webhook,
         Self::Unsubscribe,

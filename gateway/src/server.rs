@@ -21,9 +21,9 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::ServiceExt as _;
 
 use crate::{
-    client_address::{Networks, Peer},
+    client_address::{PeerAddress, TrustedProxies},
     problem::Problem,
-    quota::{Portion, Quota},
+    quota::{ClientQuota, QuotaPortion},
 };
 
 /// Backoff after an accept error, e.g. if the process is out of file descriptors.
@@ -36,13 +36,13 @@ const TOO_MANY: &[u8] =
     \"detail\":\"Send the request again after the seconds of Retry-After.\"}";
 
 #[derive(Clone, Debug)]
-pub struct Limits {
+pub struct ConnectionLimits {
     /// Open connections. More wait in the kernel's backlog.
     pub connections: usize,
     /// Open connections per client. More are rejected.
     pub of_client: usize,
     /// These are exempt from the limit per client, because they carry many.
-    pub trusted: Networks,
+    pub trusted: TrustedProxies,
     /// Timeout for request headers, which is also the keep-alive timeout.
     pub headers: Duration,
     /// Longest request headers in bytes; at least 8192.
@@ -54,17 +54,17 @@ pub struct Limits {
     pub ending: Duration,
 }
 
-impl Limits {
+impl ConnectionLimits {
     /// Default. This needs enough file descriptors.
     pub const CONNECTIONS: usize = 1024;
 }
 
-impl Default for Limits {
+impl Default for ConnectionLimits {
     fn default() -> Self {
         Self {
             connections: Self::CONNECTIONS,
             of_client: Self::CONNECTIONS / 4,
-            trusted: Networks::default(),
+            trusted: TrustedProxies::default(),
             headers: Duration::from_secs(10),
             header_bytes: 16 * 1024,
             age: Duration::from_mins(5),
@@ -74,9 +74,9 @@ impl Default for Limits {
 }
 
 /// Serves until `shutdown` is cancelled. Then closes idle connections, and requests in progress should
-/// complete within [`Limits::ending`].
-pub async fn serve(listener: TcpListener, router: Router, limits: Limits, shutdown: CancellationToken) {
-    let places = Places::new(&limits);
+/// complete within [`ConnectionLimits::ending`].
+pub async fn serve(listener: TcpListener, router: Router, limits: ConnectionLimits, shutdown: CancellationToken) {
+    let places = ConnectionQuota::new(&limits);
     let (limits, connections) = (Arc::new(limits), TaskTracker::new());
     while let Some((stream, peer, place)) = shutdown.run_until_cancelled(places.accept(&listener)).await {
         let (router, limits, shutdown) = (router.clone(), limits.clone(), shutdown.clone());
@@ -92,25 +92,25 @@ pub async fn serve(listener: TcpListener, router: Router, limits: Limits, shutdo
     }
 }
 
-struct Places {
+struct ConnectionQuota {
     all: Arc<Semaphore>,
-    of_clients: Quota,
-    trusted: Networks,
+    of_clients: ClientQuota,
+    trusted: TrustedProxies,
 }
 
-struct Place {
+struct ConnectionPermit {
     _one_of_all: OwnedSemaphorePermit,
-    _of_client: Portion,
+    _of_client: QuotaPortion,
 }
 
-impl Places {
-    fn new(Limits { connections, of_client, trusted, .. }: &Limits) -> Self {
+impl ConnectionQuota {
+    fn new(ConnectionLimits { connections, of_client, trusted, .. }: &ConnectionLimits) -> Self {
         let all = Arc::new(Semaphore::new(*connections));
-        Self { all, of_clients: Quota::new(*connections, *of_client), trusted: trusted.clone() }
+        Self { all, of_clients: ClientQuota::new(*connections, *of_client), trusted: trusted.clone() }
     }
 
     /// Waits for a permit, then for a connection whose client is below its limit.
-    async fn accept(&self, listener: &TcpListener) -> (TcpStream, SocketAddr, Place) {
+    async fn accept(&self, listener: &TcpListener) -> (TcpStream, SocketAddr, ConnectionPermit) {
         loop {
             // The semaphore is never closed.
             let Ok(one_of_all) = self.all.clone().acquire_owned().await else { return std::future::pending().await };
@@ -118,12 +118,12 @@ impl Places {
                 Ok((stream, peer)) => {
                     let _ = stream.set_nodelay(true);
                     let client = peer.ip().to_canonical();
-                    let client = (!self.trusted.contain(client)).then_some(client);
+                    let client = (!self.trusted.is_trusted(client)).then_some(client);
                     match self.of_clients.take(client, 1) {
                         Ok(of_client) => {
-                            return (stream, peer, Place { _one_of_all: one_of_all, _of_client: of_client });
+                            return (stream, peer, ConnectionPermit { _one_of_all: one_of_all, _of_client: of_client });
                         }
-                        Err(_) => refuse(stream),
+                        Err(_) => refuse_connection(stream),
                     }
                 }
                 Err(error) if is_of_the_client(&error) => {}
@@ -137,7 +137,7 @@ impl Places {
 }
 
 /// Writes as much as the kernel accepts without blocking.
-fn refuse(stream: TcpStream) {
+fn refuse_connection(stream: TcpStream) {
     let _ = stream.into_std().and_then(|mut stream| stream.write_all(TOO_MANY));
 }
 
@@ -146,7 +146,13 @@ fn is_of_the_client(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-async fn connection(stream: TcpStream, peer: SocketAddr, router: Router, limits: &Limits, shutdown: CancellationToken) {
+async fn connection(
+    stream: TcpStream,
+    peer: SocketAddr,
+    router: Router,
+    limits: &ConnectionLimits,
+    shutdown: CancellationToken,
+) {
     let service = service_fn(move |request: Request<Incoming>| {
         let router = router.clone();
         async move {
@@ -154,7 +160,7 @@ async fn connection(stream: TcpStream, peer: SocketAddr, router: Router, limits:
                 return Ok(without_host());
             }
             let mut request = request.map(Body::new);
-            request.extensions_mut().insert(Peer(peer.ip()));
+            request.extensions_mut().insert(PeerAddress(peer.ip()));
             router.oneshot(request).await
         }
     });

@@ -4,31 +4,31 @@ use std::sync::Arc;
 
 use axum::extract::{Path, rejection::PathRejection};
 use temporalio_client::Client;
-use tidings_mail::words::{Phrases, Words};
+use tidings_mail::words::{LocalizedWords, Phrases};
 use tidings_model::{Key, link_keys::LinkKeys, settings::Settings};
 use tidings_services::{TeamDirectory, choices};
 use tidings_store::Store;
 use tokio::sync::watch;
 
-use crate::recorder::Recorder;
+use crate::recorder::TrackingRecorder;
 
 #[derive(Clone)]
-pub struct State {
+pub struct GatewayState {
     pub store: Arc<dyn Store>,
     /// The team's own directory, if one is configured.
     pub directory: Option<Arc<TeamDirectory>>,
     pub settings: Arc<Settings>,
-    pub words: Arc<Words>,
-    pub recorder: Recorder,
+    pub words: Arc<LocalizedWords>,
+    pub recorder: TrackingRecorder,
     /// `None` until Temporal answers for the first time. Links and webhooks work without it.
     pub temporal: watch::Receiver<Option<Client>>,
 }
 
-impl State {
+impl GatewayState {
     /// Ignores everything after the first character not allowed in tokens, because programs often include a
     /// trailing bracket, dot or quote in a link, or leave a `=` from a folded line. This is safe: tokens are
     /// signed. The caller should not find out why a token is invalid.
-    pub(crate) fn link<L>(
+    pub(crate) fn verify_link<L>(
         &self,
         token: Result<Path<String>, PathRejection>,
         read: impl FnOnce(&LinkKeys, &str) -> Option<L>,
@@ -44,10 +44,10 @@ impl State {
     }
 
     /// Signals open windows to read the store again.
-    pub(crate) async fn wake(&self, keys: impl IntoIterator<Item = &Key>) {
+    pub(crate) async fn wake_windows(&self, keys: impl IntoIterator<Item = &Key>) {
         let client = self.temporal();
         let client = client.as_ref().ok_or("Temporal has not answered yet");
-        choices::wake(client, &self.settings.names, keys, "the recipient's wish").await;
+        choices::wake_windows(client, &self.settings.names, keys, "the recipient's wish").await;
     }
 
     /// In the recipient's language, else the tenant's, else English.

@@ -10,11 +10,11 @@ use axum::{
 use jiff::Timestamp;
 use tidings_model::{
     ClickLink, OpenLink,
-    delivery_events::{Kind, Report},
+    delivery_events::{DeliveryReport, ReportKind},
 };
 use uuid::Uuid;
 
-use crate::State;
+use crate::GatewayState;
 
 const CROSS_ORIGIN: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 /// Transparent 1x1 GIF.
@@ -22,27 +22,27 @@ const PICTURE: &[u8] =
     b"GIF89a\x01\x00\x01\x00\x80\x00\x00\x00\x00\x00\x00\x00\x00!\xf9\x04\x01\x00\x00\x00\x00,\x00\x00\x00\x00\
     \x01\x00\x01\x00\x00\x02\x02D\x01\x00;";
 
-pub(crate) fn picture(state: State) -> MethodRouter {
-    get(open).with_state(state)
+pub(crate) fn picture(state: GatewayState) -> MethodRouter {
+    get(serve_picture).with_state(state)
 }
 
-pub(crate) fn link(state: State) -> MethodRouter {
-    get(click).with_state(state)
+pub(crate) fn click_route(state: GatewayState) -> MethodRouter {
+    get(redirect_click).with_state(state)
 }
 
-async fn open(
-    Extracted(state): Extracted<State>,
+async fn serve_picture(
+    Extracted(state): Extracted<GatewayState>,
     token: Result<Path<String>, PathRejection>,
     method: Method,
     headers: HeaderMap,
 ) -> Response {
-    let Some(OpenLink { tenant, message }) = state.link(token, OpenLink::read) else {
+    let Some(OpenLink { tenant, message }) = state.verify_link(token, OpenLink::from_token) else {
         return StatusCode::NOT_FOUND.into_response();
     };
-    if method == Method::GET && objects(&headers) {
-        state.recorder.forget(tenant, message);
+    if method == Method::GET && objects_to_tracking(&headers) {
+        state.recorder.forget_reading(tenant, message);
     } else if method == Method::GET {
-        record(&state, tenant, message, Kind::Opened, of_picture(&headers), None);
+        record_event(&state, tenant, message, ReportKind::Opened, of_picture(&headers), None);
     }
     // Webmail embeds this from another origin.
     let headers = [(header::CONTENT_TYPE, "image/gif"), (CROSS_ORIGIN, "cross-origin")];
@@ -50,25 +50,32 @@ async fn open(
 }
 
 /// Redirects to the target. 302 is not cached, so every click counts.
-async fn click(
-    Extracted(state): Extracted<State>,
+async fn redirect_click(
+    Extracted(state): Extracted<GatewayState>,
     token: Result<Path<String>, PathRejection>,
     method: Method,
     headers: HeaderMap,
 ) -> Response {
-    let Some(ClickLink { tenant, message, target }) = state.link(token, ClickLink::read) else {
+    let Some(ClickLink { tenant, message, target }) = state.verify_link(token, ClickLink::from_token) else {
         return StatusCode::NOT_FOUND.into_response();
     };
     // Cannot fail: tokens contain only printable ASCII.
     let Ok(location) = HeaderValue::from_str(&target) else { return StatusCode::NOT_FOUND.into_response() };
     if method == Method::GET {
-        record(&state, tenant, message, Kind::Clicked, Some(of_link(&headers)), Some(target));
+        record_event(&state, tenant, message, ReportKind::Clicked, Some(of_link(&headers)), Some(target));
     }
     (StatusCode::FOUND, [(header::LOCATION, location)]).into_response()
 }
 
-fn record(state: &State, tenant: String, message: Uuid, kind: Kind, machine: Option<bool>, url: Option<String>) {
-    let report = Report { machine, url, ..Report::new(kind, Timestamp::now()) };
+fn record_event(
+    state: &GatewayState,
+    tenant: String,
+    message: Uuid,
+    kind: ReportKind,
+    machine: Option<bool>,
+    url: Option<String>,
+) {
+    let report = DeliveryReport { machine, url, ..DeliveryReport::new(kind, Timestamp::now()) };
     state.recorder.record(tenant, message, report);
 }
 
@@ -99,19 +106,19 @@ const APPLE: &str = "Mozilla/5.0";
 const GMAIL_CHECKER: [&str; 2] = ["Chrome/42.0.2311.135", "Edge/12.246"];
 
 /// Global Privacy Control, or Do Not Track.
-fn objects(headers: &HeaderMap) -> bool {
+fn objects_to_tracking(headers: &HeaderMap) -> bool {
     ["sec-gpc", "dnt"].iter().any(|name| header(headers, name).trim() == "1")
 }
 
 /// Returns `true` for a machine, or `None` if the headers do not show this.
 fn of_picture(headers: &HeaderMap) -> Option<bool> {
-    (agent(headers) != APPLE).then(|| of_link(headers))
+    (user_agent(headers) != APPLE).then(|| of_link(headers))
 }
 
 /// Returns `true` for a machine. Image proxies of Gmail and Yahoo count as people, because they act for a
 /// reader.
 fn of_link(headers: &HeaderMap) -> bool {
-    let agent = agent(headers);
+    let agent = user_agent(headers);
     if agent.is_empty() {
         return true;
     }
@@ -124,7 +131,7 @@ fn of_link(headers: &HeaderMap) -> bool {
     is_ahead || is_checker || PROGRAMS.iter().any(|program| lower.contains(program))
 }
 
-fn agent(headers: &HeaderMap) -> &str {
+fn user_agent(headers: &HeaderMap) -> &str {
     header(headers, "user-agent").trim()
 }
 
@@ -176,7 +183,7 @@ mod machine_tests {
 
     #[test]
     fn both_ways_to_object_are_heard() {
-        assert!(objects(&headers(&[("sec-gpc", "1")])) && objects(&headers(&[("dnt", "1")])));
-        assert!(!objects(&headers(&[("dnt", "0")])) && !objects(&headers(&[])));
+        assert!(objects_to_tracking(&headers(&[("sec-gpc", "1")])) && objects_to_tracking(&headers(&[("dnt", "1")])));
+        assert!(!objects_to_tracking(&headers(&[("dnt", "0")])) && !objects_to_tracking(&headers(&[])));
     }
 }

@@ -15,47 +15,47 @@ use futures::stream;
 use jiff::Timestamp;
 use serde::Serialize;
 use tidings_mail::words::Phrases;
-use tidings_model::{Link, foreign_text::clean_edges};
+use tidings_model::{UnsubscribeLink, foreign_text::clean_edges};
 use tidings_services::unsubscribe::{of_today, unsubscribe};
 use tokio::time::timeout;
 
 use crate::{
-    State,
-    page::{self, Frame},
+    GatewayState,
+    page::{self, PageFrame},
     problem::Problem,
     request_body::{self, BodyLimit},
 };
 
 /// Body limit in bytes. Gmail sends 26.
-const BODY: BodyLimit = BodyLimit::of(4 * 1024);
+const BODY: BodyLimit = BodyLimit::with_bytes(4 * 1024);
 /// Time limit for looking up the masked address.
 const LOOK_UP: Duration = Duration::from_secs(1);
 
-pub(crate) fn route(state: State) -> MethodRouter {
-    get(show).post(click).layer(from_fn_with_state(BODY, request_body::read)).with_state(state)
+pub(crate) fn route(state: GatewayState) -> MethodRouter {
+    get(show).post(post_unsubscribe).layer(from_fn_with_state(BODY, request_body::buffer_body)).with_state(state)
 }
 
-async fn show(Extracted(state): Extracted<State>, token: Result<Path<String>, PathRejection>) -> Response {
-    let Some(link) = link(&state, token) else { return StatusCode::NOT_FOUND.into_response() };
+async fn show(Extracted(state): Extracted<GatewayState>, token: Result<Path<String>, PathRejection>) -> Response {
+    let Some(link) = read_link(&state, token) else { return StatusCode::NOT_FOUND.into_response() };
     let today = match timeout(LOOK_UP, of_today(&*state.store, link.clone())).await {
         Ok(Ok(today)) => today,
         // The form works without the database, because POST will look up the link again.
         Ok(Err(_)) | Err(_) => Some(link),
     };
     match today {
-        Some(link) => about(&state, &link).await.question(),
+        Some(link) => load_page(&state, &link).await.question(),
         None => StatusCode::NOT_FOUND.into_response(),
     }
 }
 
 /// Unsubscribes. This is idempotent.
-async fn click(
-    Extracted(state): Extracted<State>,
+async fn post_unsubscribe(
+    Extracted(state): Extracted<GatewayState>,
     token: Result<Path<String>, PathRejection>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
-    let Some(link) = link(&state, token) else { return StatusCode::NOT_FOUND.into_response() };
+    let Some(link) = read_link(&state, token) else { return StatusCode::NOT_FOUND.into_response() };
     if !is_one_click(&headers, body).await {
         return Problem::NotOneClick.into_response();
     }
@@ -65,7 +65,7 @@ async fn click(
         if let Some(link) = &link {
             unsubscribe(&*state.store, link, Timestamp::now()).await?;
         }
-        Ok::<_, tidings_store::Error>(link)
+        Ok::<_, tidings_store::StoreError>(link)
     };
     let link = match done.await {
         Ok(Some(link)) => link,
@@ -76,7 +76,7 @@ async fn click(
         }
     };
     tracing::info!(%message, "a recipient unsubscribed");
-    if let Link::Unsubscribe { key, .. } = &link {
+    if let UnsubscribeLink::Unsubscribe { key, .. } = &link {
         if let Err(unknown) = state.settings.check_digest(key) {
             tracing::warn!(
                 %key,
@@ -84,26 +84,26 @@ async fn click(
                 "a recipient unsubscribed from a digest type that no table has: if it has another name now, write the old one into `was`"
             );
         }
-        state.wake([key]).await;
+        state.wake_windows([key]).await;
     }
-    about(&state, &link).await.done()
+    load_page(&state, &link).await.done()
 }
 
 /// Replaces former names of tenant and digest type.
-fn link(state: &State, token: Result<Path<String>, PathRejection>) -> Option<Link> {
+fn read_link(state: &GatewayState, token: Result<Path<String>, PathRejection>) -> Option<UnsubscribeLink> {
     let names = &state.settings.names;
-    Some(match state.link(token, Link::read)? {
-        Link::Unsubscribe { key, message, generation } => {
-            Link::Unsubscribe { key: names.today(&key), message, generation }
+    Some(match state.verify_link(token, UnsubscribeLink::from_token)? {
+        UnsubscribeLink::Unsubscribe { key, message, generation } => {
+            UnsubscribeLink::Unsubscribe { key: names.key_today(&key), message, generation }
         }
-        Link::Suppress { tenant, address, message } => {
-            Link::Suppress { tenant: names.tenant(&tenant).to_owned(), address, message }
+        UnsubscribeLink::Suppress { tenant, address, message } => {
+            UnsubscribeLink::Suppress { tenant: names.tenant(&tenant).to_owned(), address, message }
         }
     })
 }
 
-struct About<'a> {
-    frame: Frame,
+struct UnsubscribePage<'a> {
+    frame: PageFrame,
     phrases: Phrases<'a>,
     /// Name of the digest type, or `None` for single bulk messages.
     digest: Option<String>,
@@ -113,48 +113,48 @@ struct About<'a> {
 }
 
 #[derive(Serialize)]
-struct Question {
+struct UnsubscribeForm {
     title: String,
     heading: String,
     text: String,
 }
 
-impl About<'_> {
+impl UnsubscribePage<'_> {
     fn question(&self) -> Response {
-        let title = self.phrases.say("unsubscribe");
-        let heading = self.phrases.say("unsubscribe_question");
+        let title = self.phrases.message_text("unsubscribe");
+        let heading = self.phrases.message_text("unsubscribe_question");
         let text = self.text("unsubscribe_digest", "unsubscribe_bulk");
-        page::page(StatusCode::OK, "unsubscribe.html", &self.frame, &Question { title, heading, text })
+        page::render_page(StatusCode::OK, "unsubscribe.html", &self.frame, &UnsubscribeForm { title, heading, text })
     }
 
     fn done(&self) -> Response {
         let mut text = self.text("unsubscribed_digest", "unsubscribed_bulk");
         if self.is_former {
-            text = format!("{text} {}", self.phrases.say("former_name"));
+            text = format!("{text} {}", self.phrases.message_text("former_name"));
         }
-        page::text(StatusCode::OK, &self.frame, self.phrases.say("unsubscribed"), text)
+        page::text_page(StatusCode::OK, &self.frame, self.phrases.message_text("unsubscribed"), text)
     }
 
     fn text(&self, of_digest: &str, of_bulk: &str) -> String {
         let address = ("address", self.address.as_str().into());
         match &self.digest {
-            Some(digest) => self.phrases.with(of_digest, [address, ("digest", digest.as_str().into())]),
-            None => self.phrases.with(of_bulk, [address]),
+            Some(digest) => self.phrases.message_with(of_digest, [address, ("digest", digest.as_str().into())]),
+            None => self.phrases.message_with(of_bulk, [address]),
         }
     }
 }
 
 /// This works without the database.
-async fn about<'a>(state: &'a State, link: &Link) -> About<'a> {
+async fn load_page<'a>(state: &'a GatewayState, link: &UnsubscribeLink) -> UnsubscribePage<'a> {
     let unknown = || "unknown".to_owned();
     let (digest, address, locale) = match link {
-        Link::Unsubscribe { key, .. } => {
+        UnsubscribeLink::Unsubscribe { key, .. } => {
             let facts = timeout(LOOK_UP, state.store.facts(key)).await;
             let recipient = facts.ok().and_then(Result::ok).and_then(|facts| facts.recipient);
-            let address = recipient.as_ref().map_or_else(unknown, |recipient| page::masked(&recipient.address));
+            let address = recipient.as_ref().map_or_else(unknown, |recipient| page::mask_address(&recipient.address));
             (Some(key), address, recipient.map(|recipient| recipient.locale).unwrap_or_default())
         }
-        Link::Suppress { address, .. } => (None, page::masked(address), String::new()),
+        UnsubscribeLink::Suppress { address, .. } => (None, page::mask_address(address), String::new()),
     };
     let phrases = state.phrases(link.tenant(), &locale);
     let is_former = digest.is_some_and(|key| state.settings.check_digest(key).is_err())
@@ -163,12 +163,12 @@ async fn about<'a>(state: &'a State, link: &Link) -> About<'a> {
         let title = state.settings.digest(key).and_then(|digest| digest.title.as_deref());
         phrases.digest_name(&key.digest_type, title)
     });
-    About { frame: Frame::new(state, link.tenant(), phrases), phrases, digest, is_former, address }
+    UnsubscribePage { frame: PageFrame::new(state, link.tenant(), phrases), phrases, digest, is_former, address }
 }
 
 /// Guesses that a tenant was renamed or removed: it has neither a table nor a valid token, although other
 /// tenants have tables. The page is correct either way, because we send nothing under this name.
-async fn is_gone(state: &State, tenant: &str) -> bool {
+async fn is_gone(state: &GatewayState, tenant: &str) -> bool {
     if state.settings.tenants.is_empty() || state.settings.with_table(tenant).is_some() {
         return false;
     }
@@ -191,9 +191,9 @@ pub(crate) async fn is_one_click(headers: &HeaderMap, body: Bytes) -> bool {
     match multer::parse_boundary(kind) {
         Ok(boundary) => is_multipart(body, boundary).await,
         // Without a boundary, assume the URL encoding.
-        Err(_) => {
-            url::form_urlencoded::parse(&body).take(FIELDS).any(|(name, value)| is(&name, FIELD) && is(&value, VALUE))
-        }
+        Err(_) => url::form_urlencoded::parse(&body)
+            .take(FIELDS)
+            .any(|(name, value)| equals_word(&name, FIELD) && equals_word(&value, VALUE)),
     }
 }
 
@@ -202,9 +202,9 @@ async fn is_multipart(body: Bytes, boundary: String) -> bool {
     let mut parts = multer::Multipart::new(body, boundary);
     for _ in 0..FIELDS {
         let Ok(Some(part)) = parts.next_field().await else { return false };
-        let named = part.name().is_some_and(|name| is(name, FIELD));
+        let named = part.name().is_some_and(|name| equals_word(name, FIELD));
         match part.text().await {
-            Ok(value) if named && is(&value, VALUE) => return true,
+            Ok(value) if named && equals_word(&value, VALUE) => return true,
             Ok(_) => {}
             Err(_) => return false,
         }
@@ -212,7 +212,7 @@ async fn is_multipart(body: Bytes, boundary: String) -> bool {
     false
 }
 
-fn is(text: &str, word: &str) -> bool {
+fn equals_word(text: &str, word: &str) -> bool {
     clean_edges(text).eq_ignore_ascii_case(word)
 }
 

@@ -8,12 +8,12 @@ use axum::{
     response::{Html, IntoResponse as _, Response},
     routing::{MethodRouter, get},
 };
-use tidings_mail::mime::Body;
+use tidings_mail::mime::MessageBody;
 use tidings_model::ViewLink;
 
 use crate::{
-    State,
-    page::{self, Frame},
+    GatewayState,
+    page::{self, PageFrame},
 };
 
 /// Links should open (also in new windows) and images load, as in an email program.
@@ -22,32 +22,34 @@ const POLICY: HeaderValue = HeaderValue::from_static(
      img-src http: https: data:; form-action 'none'; base-uri 'none'; frame-ancestors 'none'",
 );
 
-pub(crate) fn route(state: State) -> MethodRouter {
+pub(crate) fn route(state: GatewayState) -> MethodRouter {
     get(show).with_state(state)
 }
 
-async fn show(Extracted(state): Extracted<State>, token: Result<Path<String>, PathRejection>) -> Response {
-    let Some(link) = state.link(token, ViewLink::read) else { return StatusCode::NOT_FOUND.into_response() };
+async fn show(Extracted(state): Extracted<GatewayState>, token: Result<Path<String>, PathRejection>) -> Response {
+    let Some(link) = state.verify_link(token, ViewLink::from_token) else {
+        return StatusCode::NOT_FOUND.into_response();
+    };
     let bytes = match state.store.message_bytes(&link.tenant, link.message).await {
         Ok(bytes) => bytes,
         Err(error) => {
             tracing::error!(message = %link.message, %error, "a message cannot be shown now");
-            return page::unavailable(&state, &link.tenant);
+            return page::unavailable_page(&state, &link.tenant);
         }
     };
     // Empty after an erasure: treat the link as unknown.
     if bytes.as_ref().is_some_and(Vec::is_empty) {
         return StatusCode::NOT_FOUND.into_response();
     }
-    match bytes.as_deref().and_then(Body::read) {
-        Some(Body::Html(html)) => ([(header::CONTENT_SECURITY_POLICY, POLICY)], Html(html)).into_response(),
-        Some(Body::Text(text)) => ([(header::CONTENT_SECURITY_POLICY, POLICY)], text).into_response(),
-        None => gone(&state, &link),
+    match bytes.as_deref().and_then(MessageBody::from_message) {
+        Some(MessageBody::Html(html)) => ([(header::CONTENT_SECURITY_POLICY, POLICY)], Html(html)).into_response(),
+        Some(MessageBody::Text(text)) => ([(header::CONTENT_SECURITY_POLICY, POLICY)], text).into_response(),
+        None => purged_page(&state, &link),
     }
 }
 
-fn gone(state: &State, link: &ViewLink) -> Response {
+fn purged_page(state: &GatewayState, link: &ViewLink) -> Response {
     let phrases = state.phrases(&link.tenant, "");
-    let frame = Frame::new(state, &link.tenant, phrases);
-    page::text(StatusCode::GONE, &frame, phrases.say("gone"), phrases.say("gone_text"))
+    let frame = PageFrame::new(state, &link.tenant, phrases);
+    page::text_page(StatusCode::GONE, &frame, phrases.message_text("gone"), phrases.message_text("gone_text"))
 }

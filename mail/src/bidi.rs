@@ -3,7 +3,7 @@
 /// First strong isolate (FSI) and its end (PDI). Text between them cannot reorder its surroundings.
 pub(crate) const ISOLATE: (char, char) = ('\u{2068}', '\u{2069}');
 
-pub(crate) fn isolated(text: &str) -> String {
+pub(crate) fn isolate_text(text: &str) -> String {
     format!("{}{text}{}", ISOLATE.0, ISOLATE.1)
 }
 
@@ -22,7 +22,7 @@ pub(crate) fn whole_isolate(text: &str) -> Option<&str> {
 }
 
 /// Returns `true` for embeddings, overrides and isolates. Ordinary text has no need for them; spoofing does.
-pub(crate) const fn reorders(c: char) -> bool {
+pub(crate) const fn is_reordering(c: char) -> bool {
     overrides(c) || matches!(c, '\u{2066}'..='\u{2069}')
 }
 

@@ -7,8 +7,8 @@
 use jiff::Timestamp;
 use mail_parser::{ContentType, DateTime, HeaderValue, Message, MessageParser, MimeHeaders as _, PartType};
 use tidings_model::{
-    delivery_events::{Bounce, Kind, Status, proven_status},
-    link_keys::Token,
+    delivery_events::{BounceKind, EnhancedStatus, ReportKind, proven_status},
+    link_keys::EmailToken,
 };
 use uuid::Uuid;
 
@@ -28,21 +28,21 @@ const RECIPIENTS: [&str; 5] = ["X-Original-To", "Delivered-To", "Envelope-To", "
 
 /// Accepts any bytes without panicking.
 #[must_use]
-pub fn read(bytes: &[u8]) -> Returned {
+pub fn parse_bounce(bytes: &[u8]) -> ReturnedMessage {
     let bytes = bytes.get(..MESSAGE_BYTES).unwrap_or(bytes);
     if has_too_many_parts(bytes) {
-        return Returned::default();
+        return ReturnedMessage::default();
     }
-    let Some(message) = MessageParser::default().parse(bytes) else { return Returned::default() };
-    let original = original(&message);
-    let content = content(&message);
-    let mut tokens = tokens(&message, &RECIPIENTS);
-    tokens.extend(feedback_sender(&message).iter().flat_map(|sender| Token::find(sender)));
-    let Some(original) = original else { return Returned { tokens, content, ..Returned::default() } };
-    tokens.extend(self::tokens(&original, &[TOKEN_HEADER, "Return-Path"]));
+    let Some(message) = MessageParser::default().parse(bytes) else { return ReturnedMessage::default() };
+    let original = find_original(&message);
+    let content = classify_content(&message);
+    let mut tokens = find_tokens(&message, &RECIPIENTS);
+    tokens.extend(feedback_sender(&message).iter().flat_map(|sender| EmailToken::find_tokens(sender)));
+    let Some(original) = original else { return ReturnedMessage { tokens, content, ..ReturnedMessage::default() } };
+    tokens.extend(self::find_tokens(&original, &[TOKEN_HEADER, "Return-Path"]));
     tokens.truncate(TOKENS);
     let message = original.header_raw("X-Tidings-Message").and_then(|id| id.trim().parse().ok());
-    Returned { tokens, message, message_id: original.message_id().map(str::to_owned), content }
+    ReturnedMessage { tokens, message, message_id: original.message_id().map(str::to_owned), content }
 }
 
 fn has_too_many_parts(bytes: &[u8]) -> bool {
@@ -51,21 +51,21 @@ fn has_too_many_parts(bytes: &[u8]) -> bool {
 }
 
 /// Reports take precedence, because e.g. Postfix also marks its reports as automatic replies.
-fn content(message: &Message<'_>) -> Content {
+fn classify_content(message: &Message<'_>) -> ReturnedContent {
     let date = message.date().and_then(timestamp);
-    let found = [delivery_status, feedback, qmail, exim];
+    let found = [delivery_status, feedback_reports, qmail_reports, exim_reports];
     let mut found = found.into_iter().filter_map(|reports| reports(message));
     let Some(mut reports) = found.next() else {
-        return if is_auto_reply(message) { Content::AutoReply } else { Content::Unrecognized };
+        return if is_auto_reply(message) { ReturnedContent::AutoReply } else { ReturnedContent::Unrecognized };
     };
     if reports.is_empty() {
-        return Content::NoNews;
+        return ReturnedContent::NoNews;
     }
     reports.truncate(REPORTS);
     for report in &mut reports {
         report.occurred_at = report.occurred_at.or(date);
     }
-    Content::Reports(reports)
+    ReturnedContent::Reports(reports)
 }
 
 /// Checks `Auto-Submitted` (RFC 3834) and the older headers.
@@ -79,7 +79,7 @@ fn is_auto_reply(message: &Message<'_>) -> bool {
         || ["X-Autoreply", "X-Autorespond", "X-Autoresponder"].iter().any(|name| message.header_raw(*name).is_some())
 }
 
-fn original<'x>(message: &'x Message<'x>) -> Option<Message<'x>> {
+fn find_original<'x>(message: &'x Message<'x>) -> Option<Message<'x>> {
     message.parts.iter().find_map(|part| match &part.body {
         PartType::Message(original) => Some(original.clone()),
         _ if is_type(part.content_type(), "rfc822-headers") => MessageParser::default().parse_headers(part.contents()),
@@ -87,12 +87,12 @@ fn original<'x>(message: &'x Message<'x>) -> Option<Message<'x>> {
     })
 }
 
-fn tokens(message: &Message<'_>, names: &[&str]) -> Vec<Token> {
-    let values = names.iter().flat_map(|name| message.header_values(*name).map(text).collect::<Vec<_>>());
-    values.flat_map(|value| Token::find(&value).take(TOKENS).collect::<Vec<_>>()).take(TOKENS).collect()
+fn find_tokens(message: &Message<'_>, names: &[&str]) -> Vec<EmailToken> {
+    let values = names.iter().flat_map(|name| message.header_values(*name).map(header_text).collect::<Vec<_>>());
+    values.flat_map(|value| EmailToken::find_tokens(&value).take(TOKENS).collect::<Vec<_>>()).take(TOKENS).collect()
 }
 
-fn text(value: &HeaderValue<'_>) -> String {
+fn header_text(value: &HeaderValue<'_>) -> String {
     match value {
         HeaderValue::Text(text) => text.to_string(),
         HeaderValue::TextList(list) => list.join(" "),
@@ -108,14 +108,14 @@ fn text(value: &HeaderValue<'_>) -> String {
 /// Delivery status notifications (RFC 3464), one report per recipient. Skips `relayed` and `expanded`,
 /// because another server took the message over.
 fn delivery_status(message: &Message<'_>) -> Option<Vec<ParsedReport>> {
-    let text = part(message, "delivery-status").or_else(|| part(message, "global-delivery-status"))?;
+    let text = part_text(message, "delivery-status").or_else(|| part_text(message, "global-delivery-status"))?;
     let groups = groups(&text);
     // The first group describes the message; each later one describes a recipient.
     let recipients = groups.iter().filter(|group| group.get("Final-Recipient").or(group.get("Action")).is_some());
-    Some(recipients.filter_map(report).collect())
+    Some(recipients.filter_map(recipient_report).collect())
 }
 
-fn report(fields: &Fields<'_>) -> Option<ParsedReport> {
+fn recipient_report(fields: &ReportFields<'_>) -> Option<ParsedReport> {
     let diagnostic = fields.typed("Diagnostic-Code").unwrap_or_default().to_owned();
     let status = fields.get("Status").and_then(|status| status.split_whitespace().next()?.parse().ok());
     let action = fields.get("Action").and_then(|action| action.split_whitespace().next()).unwrap_or_default();
@@ -127,32 +127,32 @@ fn report(fields: &Fields<'_>) -> Option<ParsedReport> {
 
 /// For a group member, sendmail puts the group's address first and the member in `X-Actual-Recipient`. We
 /// skip names without a domain, e.g. Unix users.
-fn recipient(fields: &Fields<'_>) -> Option<String> {
+fn recipient(fields: &ReportFields<'_>) -> Option<String> {
     let address = |name| fields.typed(name).filter(|address| address.contains('@')).map(str::to_owned);
     ["X-Actual-Recipient", "Final-Recipient", "Original-Recipient"].into_iter().find_map(address)
 }
 
-fn failed(status: Option<Status>, diagnostic: String, recipient: Option<String>) -> ParsedReport {
-    let kind = Kind::Bounced(bounce(status, &diagnostic));
+fn failure_report(status: Option<EnhancedStatus>, diagnostic: String, recipient: Option<String>) -> ParsedReport {
+    let kind = ReportKind::Bounced(bounce(status, &diagnostic));
     let status = proven_status(status, &diagnostic);
     ParsedReport { kind, status, diagnostic, recipient, occurred_at: None }
 }
 
-fn kind(action: &str, status: Option<Status>, diagnostic: &str) -> Option<Kind> {
-    let class = proven_status(status, diagnostic).map(|Status(class, ..)| class);
+fn kind(action: &str, status: Option<EnhancedStatus>, diagnostic: &str) -> Option<ReportKind> {
+    let class = proven_status(status, diagnostic).map(|EnhancedStatus(class, ..)| class);
     match (action, class) {
-        ("failed", _) | ("", Some(5)) => Some(Kind::Bounced(bounce(status, diagnostic))),
-        ("delayed", _) | ("", Some(4)) => Some(Kind::Deferred),
-        ("delivered", _) | ("", Some(2)) => Some(Kind::Delivered),
+        ("failed", _) | ("", Some(5)) => Some(ReportKind::Bounced(bounce(status, diagnostic))),
+        ("delayed", _) | ("", Some(4)) => Some(ReportKind::Deferred),
+        ("delivered", _) | ("", Some(2)) => Some(ReportKind::Delivered),
         _ => None,
     }
 }
 
 /// Hard only if the evidence shows a missing address, as for a reply to RCPT (docs/delivery.md). Any other
 /// failure may be temporary: an expired message, a full mailbox, an unknown reason.
-fn bounce(status: Option<Status>, diagnostic: &str) -> Bounce {
-    let is_missing = proven_status(status, diagnostic).is_some_and(Status::is_missing_address);
-    if is_missing { Bounce::Hard } else { Bounce::Soft }.with(status, diagnostic)
+fn bounce(status: Option<EnhancedStatus>, diagnostic: &str) -> BounceKind {
+    let is_missing = proven_status(status, diagnostic).is_some_and(EnhancedStatus::is_missing_address);
+    if is_missing { BounceKind::Hard } else { BounceKind::Soft }.with_evidence(status, diagnostic)
 }
 
 /// Microsoft adds this header to messages that a recipient marked as junk.
@@ -160,8 +160,8 @@ const MICROSOFT: &str = "X-HmXmrOriginalRecipient";
 
 /// Complaints in the Abuse Reporting Format (RFC 5965) and from Microsoft's Junk Mail Reporting Program.
 /// Other feedback, e.g. `not-spam`, yields no reports.
-fn feedback(message: &Message<'_>) -> Option<Vec<ParsedReport>> {
-    let Some(text) = part(message, "feedback-report") else {
+fn feedback_reports(message: &Message<'_>) -> Option<Vec<ParsedReport>> {
+    let Some(text) = part_text(message, "feedback-report") else {
         return is_from_microsoft(message).then(|| vec![complaint(None)]);
     };
     let groups = groups(&text);
@@ -169,19 +169,19 @@ fn feedback(message: &Message<'_>) -> Option<Vec<ParsedReport>> {
     let kind = group.get("Feedback-Type").unwrap_or_default().to_ascii_lowercase();
     Some(match kind.as_str() {
         "abuse" | "fraud" => vec![complaint(Some(group))],
-        "opt-out" | "opt-out-list" => vec![ParsedReport { kind: Kind::Unsubscribed, ..complaint(Some(group)) }],
+        "opt-out" | "opt-out-list" => vec![ParsedReport { kind: ReportKind::Unsubscribed, ..complaint(Some(group)) }],
         _ => Vec::new(),
     })
 }
 
 fn feedback_sender(message: &Message<'_>) -> Option<String> {
-    let text = part(message, "feedback-report")?;
+    let text = part_text(message, "feedback-report")?;
     Some(groups(&text).first()?.get("Original-Mail-From")?.to_owned())
 }
 
-fn complaint(fields: Option<&Fields<'_>>) -> ParsedReport {
+fn complaint(fields: Option<&ReportFields<'_>>) -> ParsedReport {
     let occurred_at = fields.and_then(|fields| fields.time("Arrival-Date").or_else(|| fields.time("Received-Date")));
-    let (kind, diagnostic) = (Kind::Complained, String::new());
+    let (kind, diagnostic) = (ReportKind::Complained, String::new());
     ParsedReport { kind, status: None, diagnostic, recipient: None, occurred_at }
 }
 
@@ -196,7 +196,7 @@ fn is_from_microsoft(message: &Message<'_>) -> bool {
 /// Bounces by qmail and its successors, in the qmail-send Bounce Message Format (QSBMF): plain text with a
 /// fixed opening paragraph. Paragraphs about recipients start with `<`, and one starting with `-` ends the
 /// report.
-fn qmail(message: &Message<'_>) -> Option<Vec<ParsedReport>> {
+fn qmail_reports(message: &Message<'_>) -> Option<Vec<ParsedReport>> {
     let text = message.body_text(0)?;
     let text = text.replace("\r\n", "\n");
     let mut paragraphs = text.trim_start().split("\n\n").map(str::trim);
@@ -207,7 +207,7 @@ fn qmail(message: &Message<'_>) -> Option<Vec<ParsedReport>> {
     let report = |text: &str| {
         let (recipient, said) = text.split_once('\n').unwrap_or((text, ""));
         let recipient = recipient.trim_start_matches('<').split('>').next().map(str::to_owned);
-        failed(None, said.replace('\n', " "), recipient.filter(|address| address.contains('@')))
+        failure_report(None, said.replace('\n', " "), recipient.filter(|address| address.contains('@')))
     };
     let reports: Vec<_> = recipients.map(report).collect();
     (!reports.is_empty()).then_some(reports)
@@ -215,13 +215,13 @@ fn qmail(message: &Message<'_>) -> Option<Vec<ParsedReport>> {
 
 /// Bounces by older versions of Exim: the header `X-Failed-Recipients`, and a human-readable text that quotes
 /// each server's reply.
-fn exim(message: &Message<'_>) -> Option<Vec<ParsedReport>> {
+fn exim_reports(message: &Message<'_>) -> Option<Vec<ParsedReport>> {
     let addresses = message.header_raw("X-Failed-Recipients")?;
     let text = message.body_text(0).unwrap_or_default();
     let addresses = addresses.split(',').map(str::trim).filter(|address| !address.is_empty()).take(REPORTS);
-    let report = |address: &str| failed(None, said_of(&text, address), Some(address.to_owned()));
+    let report = |address: &str| failure_report(None, said_of(&text, address), Some(address.to_owned()));
     let reports: Vec<_> = addresses.map(report).collect();
-    Some(if reports.is_empty() { vec![failed(None, String::new(), None)] } else { reports })
+    Some(if reports.is_empty() { vec![failure_report(None, String::new(), None)] } else { reports })
 }
 
 /// Returns the lines indented deeper than the address above them. Stops before the copy of the message,
@@ -236,17 +236,17 @@ fn said_of(text: &str, address: &str) -> String {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Returned {
+pub struct ReturnedMessage {
     /// Tokens from the delivery address first, then from the returned message. Not verified yet.
-    pub tokens: Vec<Token>,
+    pub tokens: Vec<EmailToken>,
     pub message: Option<Uuid>,
     /// Without angle brackets.
     pub message_id: Option<String>,
-    pub content: Content,
+    pub content: ReturnedContent,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Content {
+pub enum ReturnedContent {
     Reports(Vec<ParsedReport>),
     /// A report without consequences: a virus, a `not-spam` report, or one where another server took over.
     NoNews,
@@ -260,9 +260,9 @@ pub enum Content {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParsedReport {
     /// A bounce is hard only if the evidence shows a missing address.
-    pub kind: Kind,
+    pub kind: ReportKind,
     /// Derived from the report's status and the quoted reply together.
-    pub status: Option<Status>,
+    pub status: Option<EnhancedStatus>,
     pub diagnostic: String,
     /// The affected address, if named. For a message to a group, this is the member.
     pub recipient: Option<String>,
@@ -271,9 +271,9 @@ pub struct ParsedReport {
 
 /// One group of fields in a machine-readable part: `Name: value`, with an empty line between groups (RFC 3464
 /// 2.1).
-struct Fields<'a>(Vec<(&'a str, String)>);
+struct ReportFields<'a>(Vec<(&'a str, String)>);
 
-impl Fields<'_> {
+impl ReportFields<'_> {
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
@@ -288,13 +288,13 @@ impl Fields<'_> {
     }
 }
 
-fn groups(text: &str) -> Vec<Fields<'_>> {
-    let mut groups = vec![Fields(Vec::new())];
+fn groups(text: &str) -> Vec<ReportFields<'_>> {
+    let mut groups = vec![ReportFields(Vec::new())];
     for line in text.lines() {
-        let Some(Fields(group)) = groups.last_mut() else { break };
+        let Some(ReportFields(group)) = groups.last_mut() else { break };
         if line.trim().is_empty() {
             if !group.is_empty() {
-                groups.push(Fields(Vec::new()));
+                groups.push(ReportFields(Vec::new()));
             }
         } else if line.starts_with([' ', '\t']) {
             if let Some((_, value)) = group.last_mut() {
@@ -305,11 +305,11 @@ fn groups(text: &str) -> Vec<Fields<'_>> {
             group.push((name.trim_end(), value.trim().to_owned()));
         }
     }
-    groups.retain(|Fields(group)| !group.is_empty());
+    groups.retain(|ReportFields(group)| !group.is_empty());
     groups
 }
 
-fn part(message: &Message<'_>, subtype: &str) -> Option<String> {
+fn part_text(message: &Message<'_>, subtype: &str) -> Option<String> {
     let part = message.parts.iter().find(|part| is_type(part.content_type(), subtype))?;
     Some(String::from_utf8_lossy(part.contents()).into_owned())
 }

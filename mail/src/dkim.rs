@@ -18,7 +18,7 @@ use rustls::{
 };
 use tidings_model::settings::StreamName;
 
-use crate::Error;
+use crate::MailError;
 
 #[cfg(test)]
 mod tests;
@@ -48,21 +48,21 @@ const LINE_CHARS: usize = 72;
 
 /// `Debug` hides the key.
 #[derive(Clone, Debug)]
-pub struct Dkim {
+pub struct DkimSigner {
     selector: String,
     domain: String,
-    key: Arc<Key>,
-    second: Option<Box<Dkim>>,
+    key: Arc<DkimPrivateKey>,
+    second: Option<Box<DkimSigner>>,
 }
 
-impl Dkim {
+impl DkimSigner {
     /// Reads the private key in `pem`: RSA with 2048 to 4096 bits as PKCS#1 or PKCS#8, or Ed25519 as PKCS#8.
     /// `selector` and `domain` are DNS names.
     ///
     /// # Errors
-    /// [`Error::DkimKey`] describes the problem without revealing the key.
-    pub fn new(selector: &str, domain: &str, pem: &[u8]) -> Result<Self, Error> {
-        let key = Key::read(pem)?;
+    /// [`MailError::DkimKey`] describes the problem without revealing the key.
+    pub fn new(selector: &str, domain: &str, pem: &[u8]) -> Result<Self, MailError> {
+        let key = DkimPrivateKey::from_pem(pem)?;
         // An RSA key with inconsistent parts only fails when it signs, so try it now.
         key.sign(b"")?;
         Ok(Self { selector: selector.to_owned(), domain: domain.to_owned(), key: Arc::new(key), second: None })
@@ -75,14 +75,14 @@ impl Dkim {
     }
 
     #[must_use]
-    pub fn second(&self) -> Option<&Self> {
+    pub fn second_signer(&self) -> Option<&Self> {
         self.second.as_deref()
     }
 
     /// Returns `true` if all signatures use Ed25519, which many receivers cannot verify.
     #[must_use]
     pub fn is_ed25519_alone(&self) -> bool {
-        let mut keys = [Some(self), self.second()].into_iter().flatten();
+        let mut keys = [Some(self), self.second_signer()].into_iter().flatten();
         keys.all(|dkim| dkim.key.kind() == "ed25519")
     }
 
@@ -99,22 +99,22 @@ impl Dkim {
     }
 
     #[must_use]
-    pub fn record(&self) -> String {
+    pub fn dns_record(&self) -> String {
         format!("v=DKIM1; k={}; p={}", self.key.kind(), BASE64_STANDARD.encode(self.key.public()))
     }
 
     /// Prepends the signatures. The same message, time and keys always give the same bytes.
     ///
     /// # Errors
-    /// [`Error::DkimKey`] if a key cannot sign.
-    pub fn sign(&self, message: &[u8], at: Timestamp) -> Result<Vec<u8>, Error> {
-        let second = self.second().map(|second| second.signature(message, at)).transpose()?.unwrap_or_default();
+    /// [`MailError::DkimKey`] if a key cannot sign.
+    pub fn sign(&self, message: &[u8], at: Timestamp) -> Result<Vec<u8>, MailError> {
+        let second = self.second_signer().map(|second| second.signature(message, at)).transpose()?.unwrap_or_default();
         Ok([&self.signature(message, at)?, &second, message].concat())
     }
 
-    fn signature(&self, message: &[u8], at: Timestamp) -> Result<Vec<u8>, Error> {
+    fn signature(&self, message: &[u8], at: Timestamp) -> Result<Vec<u8>, MailError> {
         let (head, body) = split(message);
-        let (names, mut signed) = covered(head);
+        let (names, mut signed) = signed_headers(head);
         let mut header = self.header(&names, body, at);
         canonical_header(header.as_bytes(), &mut signed);
         signed.truncate(signed.len() - b"\r\n".len());
@@ -143,14 +143,14 @@ impl Dkim {
 }
 
 #[must_use]
-pub fn unsigned(message: &[u8]) -> &[u8] {
+pub fn strip_signatures(message: &[u8]) -> &[u8] {
     let (head, _) = split(message);
     let signatures = fields(head).into_iter().take_while(|field| name(field) == "dkim-signature");
     &message[signatures.map(<[u8]>::len).sum()..]
 }
 
 /// Names for `h=` and their canonical headers.
-fn covered(head: &[u8]) -> (Vec<String>, Vec<u8>) {
+fn signed_headers(head: &[u8]) -> (Vec<String>, Vec<u8>) {
     let mut names = Vec::new();
     let mut signed = Vec::new();
     // RFC 6376 5.4.2: take headers with the same name from the bottom up.
@@ -234,17 +234,18 @@ const RIGHT: &str = "RSA of 2048 to 4096 bits, or Ed25519, as it comes from \"op
                      rsa_keygen_bits:2048\" or \"openssl genpkey -algorithm ed25519\"";
 
 /// RFC 8301 recommends 2048 bits for RSA, and receivers may ignore signatures with less than 1024.
-enum Key {
+enum DkimPrivateKey {
     Rsa(rsa::KeyPair),
     Ed25519(Ed25519KeyPair),
 }
 
-impl Key {
-    pub fn read(pem: &[u8]) -> Result<Self, Error> {
+impl DkimPrivateKey {
+    pub fn from_pem(pem: &[u8]) -> Result<Self, MailError> {
         // Do not show the parser's error: it may quote lines from the key.
-        let der = PrivateKeyDer::from_pem_slice(pem)
-            .map_err(|_| Error::DkimKey(format!("there is no private key in PEM without a password; use {RIGHT}")))?;
-        let refused = |why: KeyRejected| Error::DkimKey(format!("the key is refused ({why}); use {RIGHT}"));
+        let der = PrivateKeyDer::from_pem_slice(pem).map_err(|_| {
+            MailError::DkimKey(format!("there is no private key in PEM without a password; use {RIGHT}"))
+        })?;
+        let refused = |why: KeyRejected| MailError::DkimKey(format!("the key is refused ({why}); use {RIGHT}"));
         match &der {
             PrivateKeyDer::Pkcs1(key) => rsa::KeyPair::from_der(key.secret_pkcs1_der()).map(Self::Rsa),
             PrivateKeyDer::Pkcs8(key) => {
@@ -254,7 +255,7 @@ impl Key {
                     .map(Self::Ed25519)
                     .or_else(|_| rsa::KeyPair::from_pkcs8(key).map(Self::Rsa))
             }
-            _ => return Err(Error::DkimKey(format!("the key is neither RSA nor Ed25519; use {RIGHT}"))),
+            _ => return Err(MailError::DkimKey(format!("the key is neither RSA nor Ed25519; use {RIGHT}"))),
         }
         .map_err(refused)
     }
@@ -283,12 +284,13 @@ impl Key {
     }
 
     /// Signs `data`. Ed25519 signs its hash (RFC 8463 3).
-    pub fn sign(&self, data: &[u8]) -> Result<Vec<u8>, Error> {
+    pub fn sign(&self, data: &[u8]) -> Result<Vec<u8>, MailError> {
         match self {
             Self::Rsa(key) => {
                 let mut signature = vec![0; key.public().modulus_len()];
-                key.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), data, &mut signature)
-                    .map_err(|_| Error::DkimKey("the key does not sign: its parts contradict each other".to_owned()))?;
+                key.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), data, &mut signature).map_err(|_| {
+                    MailError::DkimKey("the key does not sign: its parts contradict each other".to_owned())
+                })?;
                 Ok(signature)
             }
             Self::Ed25519(key) => Ok(key.sign(digest(&SHA256, data).as_ref()).as_ref().to_vec()),
@@ -296,7 +298,7 @@ impl Key {
     }
 }
 
-impl fmt::Debug for Key {
+impl fmt::Debug for DkimPrivateKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Key({}, ***)", self.algorithm())
     }
@@ -304,7 +306,7 @@ impl fmt::Debug for Key {
 
 /// Signs messages, unless the relay should do this.
 #[derive(Clone, Debug, Default)]
-pub struct Signers {
+pub struct TenantSigners {
     pub general: StreamSigners,
     /// Override the general keys.
     pub tenants: BTreeMap<String, StreamSigners>,
@@ -313,18 +315,18 @@ pub struct Signers {
 /// Messages in a stream without a key stay unsigned.
 #[derive(Clone, Debug, Default)]
 pub struct StreamSigners {
-    pub bulk: Option<Dkim>,
-    pub transactional: Option<Dkim>,
+    pub bulk: Option<DkimSigner>,
+    pub transactional: Option<DkimSigner>,
 }
 
-impl Signers {
+impl TenantSigners {
     /// Signs a tenant's message. If this fails, do not send the message unsigned: receivers would treat it as
     /// forged.
     ///
     /// # Errors
     /// The key cannot sign.
-    pub fn sign(&self, tenant: &str, stream: StreamName, bytes: Vec<u8>, at: Timestamp) -> Result<Vec<u8>, Error> {
-        match self.of(tenant, stream) {
+    pub fn sign(&self, tenant: &str, stream: StreamName, bytes: Vec<u8>, at: Timestamp) -> Result<Vec<u8>, MailError> {
+        match self.signer_for(tenant, stream) {
             Some(dkim) => dkim.sign(&bytes, at),
             None => Ok(bytes),
         }
@@ -332,22 +334,22 @@ impl Signers {
 
     /// DNS name and text for each key that signs this tenant's messages.
     #[must_use]
-    pub fn records(&self, tenant: &str, stream: StreamName) -> Vec<[String; 2]> {
-        let first = self.of(tenant, stream);
-        let keys = [first, first.and_then(Dkim::second)].into_iter().flatten();
-        keys.map(|dkim| [dkim.record_name(), dkim.record()]).collect()
+    pub fn dns_records(&self, tenant: &str, stream: StreamName) -> Vec<[String; 2]> {
+        let first = self.signer_for(tenant, stream);
+        let keys = [first, first.and_then(DkimSigner::second_signer)].into_iter().flatten();
+        keys.map(|dkim| [dkim.record_name(), dkim.dns_record()]).collect()
     }
 
     pub fn all_records(&self) -> impl Iterator<Item = String> {
         let streams = [&self.general].into_iter().chain(self.tenants.values());
         let first = streams.flat_map(|of| [&of.bulk, &of.transactional]).flatten();
         first
-            .flat_map(|dkim| [Some(dkim), dkim.second()])
+            .flat_map(|dkim| [Some(dkim), dkim.second_signer()])
             .flatten()
-            .map(|dkim| dkim.record_name() + " " + &dkim.record())
+            .map(|dkim| dkim.record_name() + " " + &dkim.dns_record())
     }
 
-    fn of(&self, tenant: &str, stream: StreamName) -> Option<&Dkim> {
+    fn signer_for(&self, tenant: &str, stream: StreamName) -> Option<&DkimSigner> {
         let StreamSigners { bulk, transactional } = self.tenants.get(tenant).unwrap_or(&self.general);
         match stream {
             StreamName::Transactional => transactional.as_ref(),

@@ -13,7 +13,7 @@ pub mod smtp;
 pub mod words;
 
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum MailError {
     #[error("trusted certificates: {0}")]
     Trust(String),
     /// Never contains the key.
@@ -29,6 +29,6 @@ pub enum Error {
 }
 
 /// The address has already been validated. lettre 0.11.23 has its own check and would reject emoji.
-pub(crate) fn checked(address: &EmailAddress) -> Address {
+pub(crate) fn lettre_address(address: &EmailAddress) -> Address {
     Address::new_dangerous(address.local_part(), address.domain())
 }

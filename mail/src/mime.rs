@@ -18,13 +18,13 @@ use tidings_model::{
 };
 use uuid::Uuid;
 
-use crate::{Error, bidi, checked};
+use crate::{MailError, bidi, lettre_address};
 
 mod own_message;
 #[cfg(test)]
 mod tests;
 
-pub use self::own_message::{Body, Configured, OwnMessage};
+pub use self::own_message::{ComposeSettings, MessageBody, OwnMessage};
 
 /// Limits for subject and display name, in characters. They keep header lines short.
 const SUBJECT_CHARS: usize = 200;
@@ -35,21 +35,21 @@ const NAME_CHARS: usize = 80;
 pub const TOKEN_HEADER: &str = "X-Tidings-Token";
 
 #[derive(Clone, Copy)]
-pub struct Party<'a> {
+pub struct MessageParty<'a> {
     /// Display name, may be empty. Control characters are removed.
     pub name: &'a str,
     pub address: &'a EmailAddress,
 }
 
-impl Party<'_> {
+impl MessageParty<'_> {
     fn mailboxes(self) -> Mailboxes {
         let name = one_line(self.name, NAME_CHARS);
-        Mailbox::new((!name.is_empty()).then_some(name), checked(self.address)).into()
+        Mailbox::new((!name.is_empty()).then_some(name), lettre_address(self.address)).into()
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Threading<'a> {
+pub enum ThreadPosition<'a> {
     /// Never thread, even beside digests with the same subject.
     Alone,
     First,
@@ -67,7 +67,7 @@ pub enum MessageKind<'a> {
         events: u64,
         /// Right side of the List-Id.
         list_host: &'a str,
-        threading: Threading<'a>,
+        threading: ThreadPosition<'a>,
     },
     Single {
         tenant: &'a str,
@@ -77,9 +77,9 @@ pub enum MessageKind<'a> {
 
 /// The same draft always composes to the same bytes.
 #[derive(Clone, Copy)]
-pub struct Draft<'a> {
-    pub from: Party<'a>,
-    pub to: Party<'a>,
+pub struct MessageDraft<'a> {
+    pub from: MessageParty<'a>,
+    pub to: MessageParty<'a>,
     /// Defaults to `from`.
     pub reply_to: Option<&'a EmailAddress>,
     pub subject: &'a str,
@@ -92,7 +92,7 @@ pub struct Draft<'a> {
     /// Right side of the Message-ID.
     pub message_domain: &'a str,
     /// Only for messages in the bulk stream.
-    pub unsubscribe: Option<Unsubscribe<'a>>,
+    pub unsubscribe: Option<UnsubscribeUris<'a>>,
     /// Proves a report about this message to be genuine.
     pub token: Option<&'a str>,
     pub attachments: &'a [Attachment],
@@ -100,7 +100,7 @@ pub struct Draft<'a> {
 
 /// For mail clients (RFC 2369, RFC 8058).
 #[derive(Clone, Copy)]
-pub struct Unsubscribe<'a> {
+pub struct UnsubscribeUris<'a> {
     /// Accepts a one-click POST.
     pub url: &'a str,
     /// A `mailto` URI, for clients that cannot POST.
@@ -108,7 +108,7 @@ pub struct Unsubscribe<'a> {
 }
 
 #[derive(Clone, PartialEq, Eq)]
-pub struct Composed {
+pub struct ComposedMessage {
     pub message_id: String,
     /// RCPT TO (RFC 5321): the recipient's address with its domain in ASCII.
     pub envelope_to: String,
@@ -117,12 +117,12 @@ pub struct Composed {
     pub bytes: Vec<u8>,
 }
 
-impl Draft<'_> {
+impl MessageDraft<'_> {
     /// Composes the message.
     ///
     /// # Errors
-    /// [`Error::Message`] names the invalid host name or attachment.
-    pub fn compose(&self) -> Result<Composed, Error> {
+    /// [`MailError::Message`] names the invalid host name or attachment.
+    pub fn compose(&self) -> Result<ComposedMessage, MailError> {
         let message_id = format!("{}@{}", self.id, host("message domain", self.message_domain)?);
         let subject = one_line(self.subject, SUBJECT_CHARS);
         // Don't use lettre's message builder: it reparses the mailboxes and rejects quoted local parts
@@ -134,32 +134,32 @@ impl Draft<'_> {
         headers.set(fields::Date::new(SystemTime::from(self.date.max(Timestamp::UNIX_EPOCH))));
         headers.set(fields::MessageId::from(format!("<{message_id}>")));
         if let Some(address) = self.reply_to {
-            headers.set(fields::ReplyTo::from(Party { name: "", address }.mailboxes()));
+            headers.set(fields::ReplyTo::from(MessageParty { name: "", address }.mailboxes()));
         }
         if let Some(list_id) = self.of.list_id()? {
-            headers.insert_raw(raw("List-Id", list_id));
+            headers.insert_raw(ascii_header("List-Id", list_id));
         }
         if let Some(unsubscribe) = self.unsubscribe {
-            headers.insert_raw(raw("List-Unsubscribe", unsubscribe.header()?));
-            headers.insert_raw(raw("List-Unsubscribe-Post", "List-Unsubscribe=One-Click".into()));
+            headers.insert_raw(ascii_header("List-Unsubscribe", unsubscribe.header()?));
+            headers.insert_raw(ascii_header("List-Unsubscribe-Post", "List-Unsubscribe=One-Click".into()));
         }
-        headers.insert_raw(raw("Auto-Submitted", "auto-generated".into()));
+        headers.insert_raw(ascii_header("Auto-Submitted", "auto-generated".into()));
         // Exchange and Outlook ignore `Auto-Submitted` (MS-OXCMAIL 2.2.3.2.14).
-        headers.insert_raw(raw("X-Auto-Response-Suppress", "OOF, AutoReply".into()));
-        headers.insert_raw(raw("Feedback-ID", self.of.feedback_id()));
-        headers.insert_raw(raw("X-Tidings-Message", self.id.to_string()));
+        headers.insert_raw(ascii_header("X-Auto-Response-Suppress", "OOF, AutoReply".into()));
+        headers.insert_raw(ascii_header("Feedback-ID", self.of.feedback_id()));
+        headers.insert_raw(ascii_header("X-Tidings-Message", self.id.to_string()));
         if let Some(token) = self.token {
-            headers.insert_raw(raw(TOKEN_HEADER, token.to_owned()));
+            headers.insert_raw(ascii_header(TOKEN_HEADER, token.to_owned()));
         }
         if let MessageKind::Digest { events, threading, .. } = self.of {
-            headers.insert_raw(raw("X-Tidings-Events", events.to_string()));
+            headers.insert_raw(ascii_header("X-Tidings-Events", events.to_string()));
             match threading {
                 // Gmail threads by subject and sender, unless this header differs.
-                Threading::Alone => headers.insert_raw(raw("X-Entity-Ref-ID", self.id.to_string())),
-                Threading::First => {}
+                ThreadPosition::Alone => headers.insert_raw(ascii_header("X-Entity-Ref-ID", self.id.to_string())),
+                ThreadPosition::First => {}
                 // The first message has no References, so a reply only lists the first (RFC 5322 3.6.4).
-                Threading::Reply(first) => {
-                    let first = bracketed("Message-ID of the thread", first)?;
+                ThreadPosition::Reply(first) => {
+                    let first = angle_bracketed("Message-ID of the thread", first)?;
                     headers.set(fields::InReplyTo::from(first.clone()));
                     headers.set(fields::References::from(first));
                 }
@@ -172,18 +172,18 @@ impl Draft<'_> {
             Some(html) => self.alternatives(html).formatted(),
             None => part(ContentType::TEXT_PLAIN, self.text).formatted(),
         });
-        Ok(Composed { message_id, envelope_to: self.to.address.to_string(), subject, bytes })
+        Ok(ComposedMessage { message_id, envelope_to: self.to.address.to_string(), subject, bytes })
     }
 
     /// The boundary differs from the one for the alternatives, and neither should be a prefix of the other.
-    fn with_attachments(&self) -> Result<MultiPart, Error> {
+    fn with_attachments(&self) -> Result<MultiPart, MailError> {
         let mixed = MultiPart::mixed().boundary(format!("=_m{}", self.id.simple()));
         let mut mixed = match self.html {
             Some(html) => mixed.multipart(self.alternatives(html)),
             None => mixed.singlepart(part(ContentType::TEXT_PLAIN, self.text)),
         };
         for attachment in self.attachments {
-            mixed = mixed.singlepart(attachment.part()?);
+            mixed = mixed.singlepart(attachment.mime_part()?);
         }
         Ok(mixed)
     }
@@ -200,7 +200,7 @@ impl Draft<'_> {
 
 impl MessageKind<'_> {
     /// List-Id (RFC 2919), stable per tenant and digest type. `None` for a single message.
-    fn list_id(self) -> Result<Option<String>, Error> {
+    fn list_id(self) -> Result<Option<String>, MailError> {
         let Self::Digest { tenant, digest_type, list_host, .. } = self else { return Ok(None) };
         let host = host("list host", list_host)?;
         Ok(Some(format!("<{}.{}.{host}>", label(digest_type), label(tenant))))
@@ -211,32 +211,32 @@ impl MessageKind<'_> {
     fn feedback_id(self) -> String {
         match self {
             Self::Digest { tenant, digest_type, .. } => {
-                format!("{}:{}:digest:tidings", label(digest_type), opaque(tenant))
+                format!("{}:{}:digest:tidings", label(digest_type), opaque_id(tenant))
             }
-            Self::Single { tenant, stream } => format!("{}:{}:single:tidings", stream, opaque(tenant)),
+            Self::Single { tenant, stream } => format!("{}:{}:single:tidings", stream, opaque_id(tenant)),
         }
     }
 }
 
-impl<'a> Unsubscribe<'a> {
+impl<'a> UnsubscribeUris<'a> {
     #[must_use]
-    pub fn of(links: &'a RecipientLinks) -> Option<Self> {
+    pub fn from_links(links: &'a RecipientLinks) -> Option<Self> {
         Some(Self { url: links.unsubscribe_url.as_deref()?, mailto: links.unsubscribe_mailto.as_deref() })
     }
 
     /// Folding happens only between the two URIs.
-    fn header(self) -> Result<String, Error> {
+    fn header(self) -> Result<String, MailError> {
         let uris = [Some(self.url), self.mailto].into_iter().flatten();
-        let uris: Vec<_> = uris.map(|uri| bracketed("unsubscribe address", uri)).collect::<Result<_, _>>()?;
+        let uris: Vec<_> = uris.map(|uri| angle_bracketed("unsubscribe address", uri)).collect::<Result<_, _>>()?;
         Ok(uris.join(", "))
     }
 }
 
-fn bracketed(part: &'static str, text: &str) -> Result<String, Error> {
+fn angle_bracketed(part: &'static str, text: &str) -> Result<String, MailError> {
     if text.bytes().all(|byte| byte.is_ascii_graphic() && !b"<>,".contains(&byte)) {
         return Ok(format!("<{text}>"));
     }
-    Err(Error::Message { part, problem: "has a space, or a character that ends it".to_owned() })
+    Err(MailError::Message { part, problem: "has a space, or a character that ends it".to_owned() })
 }
 
 /// Uses the shorter encoding, quoted-printable or base64. Both are 7-bit, so no relay needs 8BITMIME.
@@ -272,10 +272,10 @@ impl Attachment {
     ///
     /// # Errors
     /// The name or the media type is invalid.
-    fn part(&self) -> Result<SinglePart, Error> {
-        let wrong = |problem: &str| Error::Message { part: "attachment", problem: problem.to_owned() };
+    fn mime_part(&self) -> Result<SinglePart, MailError> {
+        let wrong = |problem: &str| MailError::Message { part: "attachment", problem: problem.to_owned() };
         let unfit = |c: char| c.is_control() || matches!(c, '/' | '\\' | '"' | '\u{2028}' | '\u{2029}');
-        let name = self.name.replace(bidi::reorders, "");
+        let name = self.name.replace(bidi::is_reordering, "");
         if name.trim().is_empty() || name.len() > NAME_BYTES || name.contains(unfit) {
             return Err(wrong(
                 "has a name that is empty, is over 150 bytes, or has a slash, a quote or a control character",
@@ -314,11 +314,11 @@ fn one_line(text: &str, max_chars: usize) -> String {
     cut_text(&line.replace("=?", "= ?"), max_chars).trim_end().to_owned()
 }
 
-fn host<'a>(part: &'static str, name: &'a str) -> Result<&'a str, Error> {
+fn host<'a>(part: &'static str, name: &'a str) -> Result<&'a str, MailError> {
     if is_host_name(name) {
         return Ok(name);
     }
-    Err(Error::Message { part, problem: format!("{name:?} is not a host name like lists.example.com") })
+    Err(MailError::Message { part, problem: format!("{name:?} is not a host name like lists.example.com") })
 }
 
 /// Turns an id into a label. If it only has lower-case letters, digits, `-` and `_`, it stays as it is.
@@ -329,16 +329,16 @@ fn label(id: &str) -> String {
     if clean == id && !id.is_empty() {
         return clean;
     }
-    format!("{clean}-{}", opaque(id)).trim_start_matches('-').to_owned()
+    format!("{clean}-{}", opaque_id(id)).trim_start_matches('-').to_owned()
 }
 
 /// Hashes an id to twelve characters, so it can be matched without revealing it.
-fn opaque(id: &str) -> String {
+fn opaque_id(id: &str) -> String {
     Uuid::new_v5(&LABELS, id.as_bytes()).simple().to_string().split_off(20)
 }
 
 /// `value` must already be ASCII.
-fn raw(name: &'static str, value: String) -> HeaderValue {
+fn ascii_header(name: &'static str, value: String) -> HeaderValue {
     HeaderValue::new(lettre::message::header::HeaderName::new_from_ascii_str(name), value)
 }
 

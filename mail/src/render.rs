@@ -12,10 +12,10 @@ use tera::{Context, ErrorKind, Tera};
 use tidings_model::records::Recipient;
 
 use self::{
-    meter::{Limit, escape},
-    source::{PARTS, Sources},
+    meter::{RenderLimit, escape},
+    source::{PARTS, TemplateSources},
 };
-use crate::words::{Phrases, Words};
+use crate::words::{LocalizedWords, Phrases};
 
 mod check;
 mod clean;
@@ -35,12 +35,15 @@ mod words;
 mod wrap;
 
 pub use self::{
-    check::{Problem, Trial},
-    clean::doubts,
-    html::{Click, Tracker},
-    line::{Sum, Tone},
-    source::Error,
-    view::{Brand, Digest, Input, Links, More, Reader, Section, Span, View},
+    check::{TemplateProblem, TemplateTrial},
+    clean::event_warnings,
+    html::{ClickUrl, TrackingUrls},
+    line::{CountLabel, CountTone},
+    source::TemplateError,
+    view::{
+        BrandView, DigestContext, LineSection, OmittedCounts, ReaderView, TemplateView, ViewInput, ViewLinks,
+        WindowSpan,
+    },
 };
 
 /// Gmail clips messages at 102 KB and hides the footer.
@@ -51,7 +54,7 @@ pub const SUBJECT_CHARS: usize = 200;
 pub const DEFAULT: &str = "default";
 
 #[derive(Clone, PartialEq, Eq)]
-pub struct Rendered {
+pub struct RenderedEmail {
     /// One line with at most [`SUBJECT_CHARS`].
     pub subject: String,
     /// At most [`HTML_BYTES`].
@@ -62,34 +65,35 @@ pub struct Rendered {
     pub fallback: Option<String>,
 }
 
-struct Page {
+struct RenderedPage {
     subject: String,
     pub html: String,
     /// Includes the subject, so a headline can repeat it.
     pub context: Context,
 }
 
-pub struct Renderer {
+pub struct TemplateRenderer {
     tera: Tera,
-    sources: Sources,
-    words: Arc<Words>,
+    sources: TemplateSources,
+    words: Arc<LocalizedWords>,
     has_own: bool,
 }
 
-impl Renderer {
+impl TemplateRenderer {
     /// Reads the embedded templates and catalogues, then those in `folder`, which override and extend them.
     ///
     /// # Errors
     /// A file cannot be read or is invalid (with file and line), or a digest type lacks a part.
-    pub fn new(folder: Option<&Path>) -> Result<Self, Error> {
-        let sources = Sources::read(folder)?;
-        let words = Arc::new(Words::new(folder)?);
+    pub fn new(folder: Option<&Path>) -> Result<Self, TemplateError> {
+        let sources = TemplateSources::from_folder(folder)?;
+        let words = Arc::new(LocalizedWords::new(folder)?);
         let mut tera = Tera::default();
         functions::register(&mut tera, &words);
         tera.set_escape_fn(escape);
         // Plain text needs no escaping, but the escape hook is where we meter each value.
         tera.autoescape_on([".html", ".txt"]);
-        tera.add_raw_templates(sources.templates()).map_err(|error| broken(&error, None, &sources, "templates"))?;
+        tera.add_raw_templates(sources.templates())
+            .map_err(|error| template_error(&error, None, &sources, "templates"))?;
         let has_own = sources.has_own();
         Ok(Self { tera, sources, words, has_own })
     }
@@ -129,14 +133,14 @@ impl Renderer {
 
     /// Digest types with the path to their HTML.
     #[must_use]
-    pub fn origins(&self) -> Vec<(String, PathBuf)> {
+    pub fn template_origins(&self) -> Vec<(String, PathBuf)> {
         let origin =
             |name: &str| Some((name.to_owned(), self.sources.get(&format!("{name}/{}", PARTS[1]))?.path.clone()));
         self.sources.names().into_iter().filter_map(origin).collect()
     }
 
-    fn check_name(&self, template: &str) -> Result<(), Error> {
-        let unknown = || Error::Unknown { name: template.to_owned(), names: self.names() };
+    fn check_name(&self, template: &str) -> Result<(), TemplateError> {
+        let unknown = || TemplateError::Unknown { name: template.to_owned(), names: self.names() };
         if self.sources.has(template) { Ok(()) } else { Err(unknown()) }
     }
 
@@ -144,8 +148,8 @@ impl Renderer {
     ///
     /// # Errors
     /// `default` also fails.
-    pub fn render(&self, template: &str, view: &View) -> Result<Rendered, Error> {
-        self.render_tracked(template, view, &Tracker::NONE)
+    pub fn render(&self, template: &str, view: &TemplateView) -> Result<RenderedEmail, TemplateError> {
+        self.render_tracked(template, view, &TrackingUrls::NONE)
     }
 
     /// Like [`render`](Self::render), but with tracked links. Links to unsubscribe, to the preferences and to
@@ -153,31 +157,46 @@ impl Renderer {
     ///
     /// # Errors
     /// `default` also fails.
-    pub fn render_tracked(&self, template: &str, view: &View, tracker: &Tracker<'_>) -> Result<Rendered, Error> {
+    pub fn render_tracked(
+        &self,
+        template: &str,
+        view: &TemplateView,
+        tracker: &TrackingUrls<'_>,
+    ) -> Result<RenderedEmail, TemplateError> {
         match self.render_strictly(template, view, tracker) {
             Err(error) if template != DEFAULT => {
                 let rendered = self.render_strictly(DEFAULT, view, tracker)?;
-                Ok(Rendered { fallback: Some(error.to_string()), ..rendered })
+                Ok(RenderedEmail { fallback: Some(error.to_string()), ..rendered })
             }
             result => result,
         }
     }
 
-    fn render_strictly(&self, template: &str, view: &View, tracker: &Tracker<'_>) -> Result<Rendered, Error> {
+    fn render_strictly(
+        &self,
+        template: &str,
+        view: &TemplateView,
+        tracker: &TrackingUrls<'_>,
+    ) -> Result<RenderedEmail, TemplateError> {
         self.check_name(template)?;
-        meter::timed(|| {
-            let Page { subject, html, context } = self.fitting_page(template, view, tracker)?;
+        meter::with_time_limit(|| {
+            let RenderedPage { subject, html, context } = self.fitting_page(template, view, tracker)?;
             if subject.is_empty() {
                 let place = format!("{template}/{}", PARTS[0]);
-                return Err(Error::Template { place, problem: "it is empty".into() });
+                return Err(TemplateError::Template { place, problem: "it is empty".into() });
             }
-            let text = wrap::wrapped(&self.text(template, &context)?);
-            Ok(Rendered { subject, html, text, template: template.to_owned(), fallback: None })
+            let text = wrap::wrap_text(&self.text(template, &context)?);
+            Ok(RenderedEmail { subject, html, text, template: template.to_owned(), fallback: None })
         })
     }
 
     /// Fits as many items and lines as possible (rule 21). Drops items before lines.
-    fn fitting_page(&self, template: &str, view: &View, tracker: &Tracker<'_>) -> Result<Page, Error> {
+    fn fitting_page(
+        &self,
+        template: &str,
+        view: &TemplateView,
+        tracker: &TrackingUrls<'_>,
+    ) -> Result<RenderedPage, TemplateError> {
         let all = self.page(template, view, tracker)?;
         if all.html.len() < HTML_BYTES {
             return Ok(all);
@@ -191,14 +210,14 @@ impl Renderer {
         let view = view.clone().with_items(1);
         // Binary search: `fits` lines fit, `too_many` lines don't.
         let (mut fits, mut too_many) = (0, view.digest.groups.len());
-        let mut best = self.page(template, &view.clone().shortened(0), tracker)?;
+        let mut best = self.page(template, &view.clone().with_lines(0), tracker)?;
         if best.html.len() >= HTML_BYTES {
             let problem = format!("{} bytes without a single line; the limit is {HTML_BYTES}", best.html.len());
-            return Err(Error::Template { place: format!("{template}/{}", PARTS[1]), problem });
+            return Err(TemplateError::Template { place: format!("{template}/{}", PARTS[1]), problem });
         }
         while fits + 1 < too_many {
             let middle = usize::midpoint(fits, too_many);
-            let attempt = self.page(template, &view.clone().shortened(middle), tracker)?;
+            let attempt = self.page(template, &view.clone().with_lines(middle), tracker)?;
             if attempt.html.len() < HTML_BYTES {
                 (fits, best) = (middle, attempt);
             } else {
@@ -208,59 +227,69 @@ impl Renderer {
         Ok(best)
     }
 
-    fn page(&self, template: &str, view: &View, tracker: &Tracker<'_>) -> Result<Page, Error> {
+    fn page(
+        &self,
+        template: &str,
+        view: &TemplateView,
+        tracker: &TrackingUrls<'_>,
+    ) -> Result<RenderedPage, TemplateError> {
         let mut context =
-            Context::from_serialize(view).map_err(|error| broken(&error, None, &self.sources, template))?;
-        let subject = clean::subject(&self.part(template, PARTS[0], &context)?, SUBJECT_CHARS);
+            Context::from_serialize(view).map_err(|error| template_error(&error, None, &self.sources, template))?;
+        let subject = clean::clean_subject(&self.part(template, PARTS[0], &context)?, SUBJECT_CHARS);
         context.insert_value("subject", subject.as_str().into());
         let html = self.html(template, &context)?;
         if html.len() >= HTML_BYTES {
-            return Ok(Page { subject, html, context });
+            return Ok(RenderedPage { subject, html, context });
         }
         let html = html::without_unsafe_links(html);
-        Ok(Page { subject, html: tracker.applied(html, &view.links.uncounted()), context })
+        Ok(RenderedPage { subject, html: tracker.add_tracking(html, &view.links.untracked_links()), context })
     }
 
     /// Inlines the team's own styles. HTML far over the limit is not inlined, since we won't send it.
-    fn html(&self, template: &str, context: &Context) -> Result<String, Error> {
+    fn html(&self, template: &str, context: &Context) -> Result<String, TemplateError> {
         let html = self.part(template, PARTS[1], context)?;
-        Ok(if html.len() < 2 * HTML_BYTES { inline::inlined(html) } else { html })
+        Ok(if html.len() < 2 * HTML_BYTES { inline::inline_styles(html) } else { html })
     }
 
-    fn text(&self, template: &str, context: &Context) -> Result<String, Error> {
+    fn text(&self, template: &str, context: &Context) -> Result<String, TemplateError> {
         let text = self.part(template, PARTS[2], context)?;
         if text.len() <= TEXT_BYTES {
             return Ok(text);
         }
         let problem = format!("{} bytes; the limit is {TEXT_BYTES}", text.len());
-        Err(Error::Template { place: format!("{template}/{}", PARTS[2]), problem })
+        Err(TemplateError::Template { place: format!("{template}/{}", PARTS[2]), problem })
     }
 
-    fn part(&self, template: &str, part: &str, context: &Context) -> Result<String, Error> {
+    fn part(&self, template: &str, part: &str, context: &Context) -> Result<String, TemplateError> {
         let name = format!("{template}/{part}");
         let data = || ["digest", "message"].into_iter().filter_map(|name| context.get(name)).map(meter::size).sum();
         let data = if self.has_own { data() } else { 0 };
-        let (rendered, over) = meter::part(part != PARTS[1], data, || self.tera.render(&name, context));
-        rendered.map_err(|error| broken(&error, over, &self.sources, &name))
+        let (rendered, over) = meter::meter_part(part != PARTS[1], data, || self.tera.render(&name, context));
+        rendered.map_err(|error| template_error(&error, over, &self.sources, &name))
     }
 }
 
 /// `over` is the exceeded limit, if any.
-fn broken(error: &tera::Error, over: Option<Limit>, sources: &Sources, name: &str) -> Error {
+fn template_error(
+    error: &tera::Error,
+    over: Option<RenderLimit>,
+    sources: &TemplateSources,
+    name: &str,
+) -> TemplateError {
     let path =
         |name: &str| sources.get(name).map_or_else(|| name.to_owned(), |source| source.path.display().to_string());
     let (place, problem) = match error.kind() {
         ErrorKind::SyntaxError(report) | ErrorKind::RenderingError(report) => {
             let (file, span) = (report.filename(), report.span());
             let words =
-                sources.get(file).and_then(|source| source.loaded().get(span.range.clone())).unwrap_or_default();
+                sources.get(file).and_then(|source| source.source_text().get(span.range.clone())).unwrap_or_default();
             let at = if words.starts_with(meter::FUNCTION) { String::new() } else { format!(" (at `{words}`)") };
             let problem = format!("{}{at}", report.message());
             (format!("{}:{}", path(file), span.start_line), problem)
         }
         other => (path(name), over.map_or_else(|| other.to_string(), |limit| limit.to_string())),
     };
-    Error::Template { place, problem: clean::subject(&problem, 500) }
+    TemplateError::Template { place, problem: clean::clean_subject(&problem, 500) }
 }
 
 // Single messages. The template receives `message`, the sender's variables, `recipient` and `links`, cleaned
@@ -272,7 +301,7 @@ struct MessageSample {
     message: Map<String, Value>,
     recipient: SampleRecipient,
     #[serde(default)]
-    links: Links,
+    links: ViewLinks,
 }
 
 #[derive(Deserialize)]
@@ -290,27 +319,28 @@ impl SampleRecipient {
     }
 }
 
-impl Renderer {
+impl TemplateRenderer {
     /// Renders a single message in the language of `phrases`. There is no fallback: the sender gets the
     /// error.
     ///
     /// # Errors
     /// The template does not exist or fails, or it renders an empty subject or at least [`HTML_BYTES`] of
     /// HTML.
-    pub fn message(
+    pub fn render_message(
         &self,
         template: &str,
         variables: &Map<String, Value>,
         recipient: &Recipient,
-        links: &Links,
-        brand: Brand,
+        links: &ViewLinks,
+        brand: BrandView,
         phrases: Phrases<'_>,
-    ) -> Result<Rendered, Error> {
+    ) -> Result<RenderedEmail, TemplateError> {
         self.check_name(template)?;
         let context = message_context(variables, recipient, links, &brand, phrases);
-        let wrong = |part: &str, problem: String| Error::Template { place: format!("{template}/{part}"), problem };
-        meter::timed(|| {
-            let subject = clean::subject(&self.part(template, PARTS[0], &context)?, SUBJECT_CHARS);
+        let wrong =
+            |part: &str, problem: String| TemplateError::Template { place: format!("{template}/{part}"), problem };
+        meter::with_time_limit(|| {
+            let subject = clean::clean_subject(&self.part(template, PARTS[0], &context)?, SUBJECT_CHARS);
             if subject.is_empty() {
                 return Err(wrong(PARTS[0], "it is empty".into()));
             }
@@ -320,7 +350,7 @@ impl Renderer {
             }
             let html = html::without_unsafe_links(html);
             let text = self.text(template, &context)?;
-            Ok(Rendered { subject, html, text, template: template.to_owned(), fallback: None })
+            Ok(RenderedEmail { subject, html, text, template: template.to_owned(), fallback: None })
         })
     }
 
@@ -330,17 +360,17 @@ impl Renderer {
         sample: &MessageSample,
         tenant: &str,
         phrases: Phrases<'_>,
-    ) -> Result<Rendered, Error> {
+    ) -> Result<RenderedEmail, TemplateError> {
         let recipient = sample.recipient.in_tenant(tenant, String::new());
-        self.message(template, &sample.message, &recipient, &sample.links, Brand::default(), phrases)
+        self.render_message(template, &sample.message, &recipient, &sample.links, BrandView::default(), phrases)
     }
 }
 
 fn message_context(
     variables: &Map<String, Value>,
     recipient: &Recipient,
-    links: &Links,
-    brand: &Brand,
+    links: &ViewLinks,
+    brand: &BrandView,
     phrases: Phrases<'_>,
 ) -> Context {
     let mut context = Context::new();
@@ -348,8 +378,8 @@ fn message_context(
     context.insert("dir", phrases.direction());
     context.insert("tenant", &recipient.tenant);
     context.insert("brand", brand);
-    context.insert("message", &clean::Payload(variables));
-    context.insert("recipient", &Reader::new(&recipient.user, recipient, &recipient.zone));
-    context.insert("links", &links.safe());
+    context.insert("message", &clean::CleanPayload(variables));
+    context.insert("recipient", &ReaderView::new(&recipient.user, recipient, &recipient.zone));
+    context.insert("links", &links.safe_links());
     context
 }

@@ -1,23 +1,23 @@
 //! Sends messages over SMTP: keeps connections to a relay, and reports the phase and class of each attempt.
 //!
-//! [`Slot::offer`] stops before the final dot; only [`Ready::dot`] delivers a message (rule 26). Between the
+//! [`ConnectionSlot::offer`] stops before the final dot; only [`ReadyTransaction::send_dot`] delivers a message (rule 26). Between the
 //! two, the caller must record the attempt as past the dot.
 //!
 //! Each step is a `tracing` span `smtp_step` at `debug`, with its phase. The caller should open a span with
-//! relay and message around [`Slot::offer`]; [`Ready::dot`] continues this span.
+//! relay and message around [`ConnectionSlot::offer`]; [`ReadyTransaction::send_dot`] continues this span.
 
 use std::sync::Arc;
 
 use lettre::transport::smtp::extension::{MailBodyParameter, MailParameter};
 use tidings_model::{
     EmailAddress, RelayUrl,
-    attempt::{AttemptClass, Phase},
+    attempt::{AttemptClass, AttemptPhase},
     replies::ReplyRow,
 };
 use tracing::{Instrument, Span};
 
-use self::{connection::Connection, pool::Pool, reply::Failure};
-use crate::Error;
+use self::{connection::SmtpConnection, pool::SmtpPool, reply::SmtpFailure};
+use crate::MailError;
 
 mod classify;
 mod connect;
@@ -29,14 +29,14 @@ mod slots;
 
 pub use self::{
     classify::{SmtpEvent, classify},
-    connection::Timeouts,
-    pool::{Limits, Slot},
-    reply::Reply,
+    connection::SmtpTimeouts,
+    pool::{ConnectionSlot, PoolLimits},
+    reply::SmtpReply,
     samples::{Follows, OUTCOMES, OutcomeRow, RowEvent},
-    slots::Lane,
+    slots::SendLane,
 };
 
-/// Content bytes per write. Each write may take [`Timeouts::block`].
+/// Content bytes per write. Each write may take [`SmtpTimeouts::block`].
 const BLOCK_BYTES: usize = 64 * 1024;
 /// Maximum line length in bytes, without its end (RFC 5322 2.1.1).
 const LINE_BYTES: usize = 998;
@@ -46,15 +46,15 @@ const REFUSED_CONNECTIONS: u32 = 5;
 /// Does not contain email addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttemptOutcome {
-    pub phase: Phase,
+    pub phase: AttemptPhase,
     /// Set if a reply ended the attempt.
-    pub reply: Option<Reply>,
+    pub reply: Option<SmtpReply>,
     pub class: AttemptClass,
     pub detail: String,
 }
 
-impl From<Failure> for AttemptOutcome {
-    fn from(failure: Failure) -> Self {
+impl From<SmtpFailure> for AttemptOutcome {
+    fn from(failure: SmtpFailure) -> Self {
         let class = classify(failure.phase, &failure.event);
         let phase = failure.phase;
         match failure.event {
@@ -74,18 +74,18 @@ impl AttemptOutcome {
 }
 
 #[derive(Clone)]
-pub struct Mailer {
-    pool: Arc<Pool>,
+pub struct SmtpMailer {
+    pool: Arc<SmtpPool>,
 }
 
-impl Mailer {
+impl SmtpMailer {
     /// Reads the trusted certificates. Does not connect yet.
     ///
     /// # Errors
-    /// [`Error::Trust`] if TLS is needed and there is no trusted certificate.
-    pub fn new(relay: RelayUrl, limits: Limits, timeouts: Timeouts) -> Result<Self, Error> {
-        let tls = connect::connector(&relay)?;
-        Ok(Self { pool: Arc::new(Pool::new(relay, tls, limits, timeouts)) })
+    /// [`MailError::Trust`] if TLS is needed and there is no trusted certificate.
+    pub fn new(relay: RelayUrl, limits: PoolLimits, timeouts: SmtpTimeouts) -> Result<Self, MailError> {
+        let tls = connect::tls_connector(&relay)?;
+        Ok(Self { pool: Arc::new(SmtpPool::new(relay, tls, limits, timeouts)) })
     }
 
     /// `Display` omits the credentials.
@@ -95,9 +95,9 @@ impl Mailer {
     }
 
     /// `None` once the mailer is closed.
-    pub fn slot(&self, lane: Lane, to: &str) -> impl Future<Output = Option<Slot>> + use<> {
+    pub fn acquire_slot(&self, lane: SendLane, to: &str) -> impl Future<Output = Option<ConnectionSlot>> + use<> {
         let domain = to.rsplit_once('@').map_or_else(String::new, |(_, domain)| domain.to_owned());
-        Arc::clone(&self.pool).slot(lane, domain)
+        Arc::clone(&self.pool).acquire_slot(lane, domain)
     }
 
     /// Sends QUIT on every idle connection. Running attempts finish, but no new slots are given out.
@@ -119,7 +119,7 @@ impl Mailer {
     }
 }
 
-impl Slot {
+impl ConnectionSlot {
     /// Sends a message up to the final dot: connection, MAIL, RCPT, DATA, and all content except the last
     /// block. An empty `from` is the null sender (RFC 5321).
     ///
@@ -130,25 +130,27 @@ impl Slot {
     ///
     /// # Errors
     /// The outcome of the attempt. Never [`AttemptClass::Ambiguous`].
-    pub async fn offer(mut self, from: &str, to: &str, bytes: &[u8]) -> Result<Ready, AttemptOutcome> {
-        let mail = Mail::new(from, to, bytes)?;
+    pub async fn offer(mut self, from: &str, to: &str, bytes: &[u8]) -> Result<ReadyTransaction, AttemptOutcome> {
+        let mail = SmtpMessage::new(from, to, bytes)?;
         let mut refused = 0;
         loop {
             match self.try_offer(&mail).await {
                 Ok(Some(last)) => {
-                    self.offered();
-                    let local_part = mail.hidden().to_owned();
-                    return Ok(Ready { slot: self, last, local_part, span: Span::current() });
+                    self.note_offered();
+                    let local_part = mail.hidden_part().to_owned();
+                    return Ok(ReadyTransaction { slot: self, last, local_part, span: Span::current() });
                 }
                 Ok(None) => {}
-                Err(failure) if failure.is_about_connections() && refused < REFUSED_CONNECTIONS && self.refused() => {
+                Err(failure)
+                    if failure.is_about_connections() && refused < REFUSED_CONNECTIONS && self.note_refused() =>
+                {
                     refused += 1;
                 }
                 Err(failure) => {
                     if failure.leaves_the_connection_usable() {
                         self.give_back_dirty();
                     }
-                    return Err(failure.hiding(mail.hidden()).into());
+                    return Err(failure.with_hidden(mail.hidden_part()).into());
                 }
             }
             self.wait_again().await?;
@@ -156,7 +158,7 @@ impl Slot {
     }
 
     /// On a reused connection, a session failure is retried once over a new one. `None` if interrupted.
-    async fn try_offer(&mut self, mail: &Mail<'_>) -> Result<Option<Vec<u8>>, Failure> {
+    async fn try_offer(&mut self, mail: &SmtpMessage<'_>) -> Result<Option<Vec<u8>>, SmtpFailure> {
         self.connect().await?;
         match self.transact(mail).await {
             Err(failure) if self.is_reused && failure.is_about_session() => {
@@ -167,17 +169,17 @@ impl Slot {
         }
     }
 
-    async fn transact(&mut self, mail: &Mail<'_>) -> Result<Option<Vec<u8>>, Failure> {
-        let (connection, timeouts, interrupted) = self.parts()?;
+    async fn transact(&mut self, mail: &SmtpMessage<'_>) -> Result<Option<Vec<u8>>, SmtpFailure> {
+        let (connection, timeouts, interrupted) = self.split_parts()?;
         tokio::select! {
             last = transact(connection, timeouts, mail) => last.map(Some),
-            () = Self::interrupted(interrupted) => Ok(None),
+            () = Self::until_interrupted(interrupted) => Ok(None),
         }
     }
 
     /// Returns a connection with an unfinished transaction to the pool.
     fn give_back_dirty(mut self) {
-        if let Ok((connection, ..)) = self.parts() {
+        if let Ok((connection, ..)) = self.split_parts() {
             connection.dirty = true;
             self.give_back();
         }
@@ -186,18 +188,18 @@ impl Slot {
 
 /// The relay has all content except the final dot. Dropping this closes the connection, so the relay discards
 /// the message.
-pub struct Ready {
-    slot: Slot,
+pub struct ReadyTransaction {
+    slot: ConnectionSlot,
     last: Vec<u8>,
     /// To be hidden in replies.
     local_part: String,
-    /// Span from [`Slot::offer`], which [`Ready::dot`] continues.
+    /// Span from [`ConnectionSlot::offer`], which [`ReadyTransaction::send_dot`] continues.
     span: Span,
 }
 
 /// Why a message is not sent after all.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Withdrawal {
+pub enum WithdrawReason {
     /// A newer attempt has started, or the message has already ended.
     Fenced,
     /// The workflow was cancelled, or the worker is shutting down.
@@ -206,61 +208,61 @@ pub enum Withdrawal {
     Unrecorded(String),
 }
 
-impl Ready {
+impl ReadyTransaction {
     /// Sends the rest with the final dot and waits for the reply. The caller must first record the attempt as
     /// past the dot.
     ///
-    /// Await this to completion, which takes at most [`Timeouts::dot`]. If the future is dropped, we cannot
+    /// Await this to completion, which takes at most [`SmtpTimeouts::dot`]. If the future is dropped, we cannot
     /// find out if the message was sent.
-    pub async fn dot(self) -> AttemptOutcome {
+    pub async fn send_dot(self) -> AttemptOutcome {
         let span = self.span.clone();
         self.send_last_block().instrument(span).await
     }
 
     async fn send_last_block(mut self) -> AttemptOutcome {
-        let ended = match self.slot.parts() {
+        let ended = match self.slot.split_parts() {
             Ok((connection, timeouts, _)) => connection.last_block(&self.last, timeouts).await,
             Err(failure) => Err(failure),
         };
         let failure = match ended {
             Ok(mut reply) if reply.is_success() => {
-                reply.hide(&self.local_part, Phase::Dot);
+                reply.hide(&self.local_part, AttemptPhase::Dot);
                 self.slot.give_back();
                 return AttemptOutcome {
-                    phase: Phase::Done,
-                    class: classify(Phase::Dot, &SmtpEvent::Reply(reply.clone())),
+                    phase: AttemptPhase::Done,
+                    class: classify(AttemptPhase::Dot, &SmtpEvent::Reply(reply.clone())),
                     detail: reply.to_string(),
                     reply: Some(reply),
                 };
             }
-            Ok(reply) => Failure::new(Phase::Dot, SmtpEvent::Reply(reply), ""),
+            Ok(reply) => SmtpFailure::new(AttemptPhase::Dot, SmtpEvent::Reply(reply), ""),
             Err(failure) => failure,
         };
         if failure.leaves_the_connection_usable() {
             self.slot.give_back();
         }
-        failure.hiding(&self.local_part).into()
+        failure.with_hidden(&self.local_part).into()
     }
 
     /// Closes the connection, so the relay discards the message.
     #[must_use]
-    pub fn withdraw(self, why: Withdrawal) -> AttemptOutcome {
+    pub fn withdraw(self, why: WithdrawReason) -> AttemptOutcome {
         why.into()
     }
 }
 
-impl From<Withdrawal> for AttemptOutcome {
-    fn from(why: Withdrawal) -> Self {
+impl From<WithdrawReason> for AttemptOutcome {
+    fn from(why: WithdrawReason) -> Self {
         let (class, detail) = match why {
-            Withdrawal::Fenced => (AttemptClass::Fenced, "a newer attempt has begun".to_owned()),
-            Withdrawal::Cancelled => (AttemptClass::Cancelled, "cancelled before the dot".to_owned()),
-            Withdrawal::Unrecorded(why) => (AttemptClass::Deferred, format!("cannot record the attempt: {why}")),
+            WithdrawReason::Fenced => (AttemptClass::Fenced, "a newer attempt has begun".to_owned()),
+            WithdrawReason::Cancelled => (AttemptClass::Cancelled, "cancelled before the dot".to_owned()),
+            WithdrawReason::Unrecorded(why) => (AttemptClass::Deferred, format!("cannot record the attempt: {why}")),
         };
-        Self { phase: Phase::Body, reply: None, class, detail }
+        Self { phase: AttemptPhase::Body, reply: None, class, detail }
     }
 }
 
-struct Mail<'a> {
+struct SmtpMessage<'a> {
     from: Option<EmailAddress>,
     to: EmailAddress,
     bytes: &'a [u8],
@@ -268,46 +270,45 @@ struct Mail<'a> {
     utf8: bool,
 }
 
-impl<'a> Mail<'a> {
-    fn new(from: &str, to: &str, bytes: &'a [u8]) -> Result<Self, Failure> {
-        let from =
-            match from {
-                "" => None,
-                from => Some(from.parse::<EmailAddress>().map_err(|e| {
-                    Failure::new(Phase::Mail, SmtpEvent::BadSender, format!("the sender's address {e}"))
-                })?),
-            };
-        let not_representable = |phase, why: String| Failure::new(phase, SmtpEvent::NotRepresentable, why);
+impl<'a> SmtpMessage<'a> {
+    fn new(from: &str, to: &str, bytes: &'a [u8]) -> Result<Self, SmtpFailure> {
+        let from = match from {
+            "" => None,
+            from => Some(from.parse::<EmailAddress>().map_err(|e| {
+                SmtpFailure::new(AttemptPhase::Mail, SmtpEvent::BadSender, format!("the sender's address {e}"))
+            })?),
+        };
+        let not_representable = |phase, why: String| SmtpFailure::new(phase, SmtpEvent::NotRepresentable, why);
         let to: EmailAddress =
-            to.parse().map_err(|e| not_representable(Phase::Rcpt, format!("the recipient's address {e}")))?;
+            to.parse().map_err(|e| not_representable(AttemptPhase::Rcpt, format!("the recipient's address {e}")))?;
         let wide = |address: &EmailAddress| !address.as_str().is_ascii();
         // All parts are 7-bit, so any other byte belongs to an address in a header.
         let utf8 = !bytes.is_ascii() || wide(&to) || from.as_ref().is_some_and(wide);
-        if let Some(problem) = unfit(bytes, utf8) {
-            return Err(not_representable(Phase::Data, format!("the message {problem}")));
+        if let Some(problem) = unfit_reason(bytes, utf8) {
+            return Err(not_representable(AttemptPhase::Data, format!("the message {problem}")));
         }
         Ok(Self { from, to, bytes, utf8 })
     }
 
     /// Local part of the recipient, without quotes. Relays may quote it alone, with or without its quotes.
-    fn hidden(&self) -> &str {
+    fn hidden_part(&self) -> &str {
         self.to.local_part().trim_matches('"')
     }
 
-    fn parameters(&self, connection: &Connection) -> Result<Vec<MailParameter>, Failure> {
+    fn parameters(&self, connection: &SmtpConnection) -> Result<Vec<MailParameter>, SmtpFailure> {
         let mut parameters = Vec::new();
         if let Some(limit) = connection.max_size {
             let size = self.bytes.len();
             if limit > 0 && size as u64 > limit {
                 let detail = format!("the message has {size} bytes, the relay takes {limit}");
-                return Err(Failure::new(Phase::Mail, SmtpEvent::OverSize, detail));
+                return Err(SmtpFailure::new(AttemptPhase::Mail, SmtpEvent::OverSize, detail));
             }
             parameters.push(MailParameter::Size(size));
         }
         if self.utf8 {
             if !connection.speaks_utf8() {
                 let detail = "an address is not ASCII, and the relay has no SMTPUTF8";
-                return Err(Failure::new(Phase::Rcpt, SmtpEvent::NotRepresentable, detail));
+                return Err(SmtpFailure::new(AttemptPhase::Rcpt, SmtpEvent::NotRepresentable, detail));
             }
             parameters.push(MailParameter::SmtpUtfEight);
             parameters.push(MailParameter::Body(MailBodyParameter::EightBitMime));
@@ -316,12 +317,16 @@ impl<'a> Mail<'a> {
     }
 }
 
-async fn transact(connection: &mut Connection, timeouts: &Timeouts, mail: &Mail<'_>) -> Result<Vec<u8>, Failure> {
+async fn transact(
+    connection: &mut SmtpConnection,
+    timeouts: &SmtpTimeouts,
+    mail: &SmtpMessage<'_>,
+) -> Result<Vec<u8>, SmtpFailure> {
     let parameters = mail.parameters(connection)?;
     connection.mail(mail.from.as_ref(), parameters, timeouts).await?;
     connection.rcpt(&mail.to, timeouts).await?;
     connection.data(timeouts).await?;
-    let mut content = dotted(mail.bytes);
+    let mut content = encode_data(mail.bytes);
     let last = content.split_off(content.len().saturating_sub(BLOCK_BYTES));
     for block in content.chunks(BLOCK_BYTES) {
         connection.block(block, timeouts).await?;
@@ -330,7 +335,7 @@ async fn transact(connection: &mut Connection, timeouts: &Timeouts, mail: &Mail<
 }
 
 /// A lone CR or LF could make a relay see the final dot too early.
-fn unfit(bytes: &[u8], utf8: bool) -> Option<&'static str> {
+fn unfit_reason(bytes: &[u8], utf8: bool) -> Option<&'static str> {
     if !utf8 && !bytes.is_ascii() {
         return Some("is not 7-bit");
     }
@@ -347,7 +352,7 @@ fn unfit(bytes: &[u8], utf8: bool) -> Option<&'static str> {
 }
 
 /// Doubles leading dots and adds the final dot (RFC 5321 4.5.2).
-fn dotted(bytes: &[u8]) -> Vec<u8> {
+fn encode_data(bytes: &[u8]) -> Vec<u8> {
     let mut content = Vec::with_capacity(bytes.len() + bytes.len() / 64 + 8);
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
         if line.first() == Some(&b'.') {
@@ -365,7 +370,7 @@ mod tests {
 
     #[test]
     fn a_dot_at_the_start_of_a_line_is_doubled() {
-        assert_eq!(dotted(b".\r\na.b\r\n..c\r\n"), b"..\r\na.b\r\n...c\r\n.\r\n");
+        assert_eq!(encode_data(b".\r\na.b\r\n..c\r\n"), b"..\r\na.b\r\n...c\r\n.\r\n");
     }
 
     #[test]
@@ -381,7 +386,7 @@ mod tests {
             ("ü\r\n".as_bytes(), true, true),
             (&[&[b'a'; 999][..], b"\r\n"].concat(), false, false),
         ] {
-            assert_eq!(unfit(bytes, utf8).is_none(), fit, "{bytes:?}");
+            assert_eq!(unfit_reason(bytes, utf8).is_none(), fit, "{bytes:?}");
         }
     }
 }

@@ -20,10 +20,10 @@ mod formats;
 mod language;
 mod phrases;
 
-use self::language::Languages;
-pub(crate) use self::language::{Catalogue, Catalogues, Files};
-pub use self::phrases::{cadence, days};
-use formats::Unreadable;
+use self::language::LanguageSet;
+pub(crate) use self::language::{CatalogueFiles, CatalogueMap, LanguageCatalogue};
+pub use self::phrases::{describe_cadence, describe_days};
+use formats::CldrError;
 pub(crate) use language::ENGLISH;
 pub use phrases::Phrases;
 
@@ -31,7 +31,7 @@ static EMBEDDED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../templates/words"
 const FOLDER: &str = "words";
 
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum WordsError {
     #[error("{}: {source}", path.display())]
     Read { path: PathBuf, source: io::Error },
     #[error("{0:?} is not a language tag (BCP 47); name the file for example \"de.ftl\"")]
@@ -39,44 +39,44 @@ pub enum Error {
     #[error("{file}: {problem}; see the syntax guide of Project Fluent")]
     Syntax { file: String, problem: String },
     #[error(transparent)]
-    Formats(#[from] Unreadable),
+    Formats(#[from] CldrError),
 }
 
-pub struct Words {
-    general: Languages,
+pub struct LocalizedWords {
+    general: LanguageSet,
     tenants: BTreeMap<String, TenantWords>,
 }
 
 struct TenantWords {
-    own: Catalogues,
-    languages: Languages,
+    own: CatalogueMap,
+    languages: LanguageSet,
 }
 
-impl Words {
+impl LocalizedWords {
     /// Reads the embedded languages, then the folder `words` in `templates`. Its messages override embedded
     /// ones, and a new file adds a language. A subfolder does the same for the tenant with its name.
     ///
     /// # Errors
     /// A file cannot be read, has invalid Fluent syntax, or is not named after a language.
-    pub fn new(templates: Option<&Path>) -> Result<Self, Error> {
-        let (mut general, mut own) = (Catalogues::new(), BTreeMap::new());
+    pub fn new(templates: Option<&Path>) -> Result<Self, WordsError> {
+        let (mut general, mut own) = (CatalogueMap::new(), BTreeMap::new());
         for file in EMBEDDED.files() {
             let name = file.path().file_stem().and_then(|name| name.to_str()).unwrap_or_default();
             add(&mut general, name, name, file.contents_utf8().unwrap_or_default().to_owned(), None)?;
         }
         if let Some(folder) = templates.map(|templates| templates.join(FOLDER)).filter(|folder| folder.is_dir()) {
             for tenant in add_folder(&mut general, &folder, "")? {
-                let mut files = Catalogues::new();
+                let mut files = CatalogueMap::new();
                 add_folder(&mut files, &folder.join(&tenant), &format!("{tenant}/"))?;
                 own.insert(tenant, files);
             }
         }
         let tenants = own.into_iter().map(|(tenant, own)| {
-            let languages = Languages::new(over(&own, general.clone()));
+            let languages = LanguageSet::new(merge_catalogues(&own, general.clone()));
             languages.map(|languages| (tenant, TenantWords { own, languages }))
         });
-        let tenants = tenants.collect::<Result<_, Unreadable>>()?;
-        Ok(Self { general: Languages::new(general)?, tenants })
+        let tenants = tenants.collect::<Result<_, CldrError>>()?;
+        Ok(Self { general: LanguageSet::new(general)?, tenants })
     }
 
     /// Picks the first available language, or English.
@@ -91,33 +91,34 @@ impl Words {
         self.tenants.get(tenant).map_or(&self.general, |own| &own.languages).choose(wanted)
     }
 
-    pub(crate) fn catalogues(&self) -> impl Iterator<Item = &Catalogue> {
+    pub(crate) fn catalogues(&self) -> impl Iterator<Item = &LanguageCatalogue> {
         self.general.catalogues.values()
     }
 
-    pub(crate) fn tenants(&self) -> impl Iterator<Item = (&str, &Catalogues)> {
+    pub(crate) fn tenants(&self) -> impl Iterator<Item = (&str, &CatalogueMap)> {
         self.tenants.iter().map(|(tenant, words)| (tenant.as_str(), &words.own))
     }
 }
 
-fn over(own: &Catalogues, mut general: Catalogues) -> Catalogues {
+fn merge_catalogues(own: &CatalogueMap, mut general: CatalogueMap) -> CatalogueMap {
     for (name, catalogue) in own {
-        general.entry(name.clone()).or_insert_with(|| Catalogue::new(catalogue.tag.clone())).extend(catalogue);
+        general.entry(name.clone()).or_insert_with(|| LanguageCatalogue::new(catalogue.tag.clone())).extend(catalogue);
     }
     general
 }
 
 /// Adds all files in a folder, and returns its subfolders. `prefix` goes before file names in errors. Skips
 /// names that are not UTF-8.
-fn add_folder(catalogues: &mut Catalogues, folder: &Path, prefix: &str) -> Result<Vec<String>, Error> {
-    let failed = |source| Error::Read { path: folder.to_owned(), source };
+fn add_folder(catalogues: &mut CatalogueMap, folder: &Path, prefix: &str) -> Result<Vec<String>, WordsError> {
+    let failed = |source| WordsError::Read { path: folder.to_owned(), source };
     let mut folders = Vec::new();
     for entry in fs::read_dir(folder).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
         if path.extension().is_some_and(|end| end == "ftl") {
             let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
-            let text =
-                fs::read(&path).and_then(decode_file).map_err(|source| Error::Read { path: path.clone(), source })?;
+            let text = fs::read(&path)
+                .and_then(decode_file)
+                .map_err(|source| WordsError::Read { path: path.clone(), source })?;
             add(catalogues, name, &format!("{prefix}{name}"), text, Some(&path))?;
         }
         let name = path.file_name().and_then(|name| name.to_str()).filter(|name| !name.starts_with('.'));
@@ -127,13 +128,19 @@ fn add_folder(catalogues: &mut Catalogues, folder: &Path, prefix: &str) -> Resul
 }
 
 /// Adds a file for language `name`. Errors mention `file`. `path` is set for a team's own file.
-fn add(catalogues: &mut Catalogues, name: &str, file: &str, text: String, path: Option<&Path>) -> Result<(), Error> {
-    let tag = language::parsed(name).ok_or_else(|| Error::Language(file.to_owned()))?;
-    let resource = FluentResource::try_new(text).map_err(|(_, errors)| Error::Syntax {
+fn add(
+    catalogues: &mut CatalogueMap,
+    name: &str,
+    file: &str,
+    text: String,
+    path: Option<&Path>,
+) -> Result<(), WordsError> {
+    let tag = language::parse_language(name).ok_or_else(|| WordsError::Language(file.to_owned()))?;
+    let resource = FluentResource::try_new(text).map_err(|(_, errors)| WordsError::Syntax {
         file: format!("{file}.ftl"),
         problem: errors.first().map(ToString::to_string).unwrap_or_default(),
     })?;
-    let catalogue = catalogues.entry(name.to_ascii_lowercase()).or_insert_with(|| Catalogue::new(tag));
+    let catalogue = catalogues.entry(name.to_ascii_lowercase()).or_insert_with(|| LanguageCatalogue::new(tag));
     catalogue.add(Arc::new(resource), path);
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 closed_set! {
     /// The name of a log entry that should page an operator. `docs/operations.md` explains each alert.
-    pub enum Alert {
+    pub enum AlertName {
         /// A digest ended as failed or ambiguous.
         DigestFailed = "digest_failed",
         MessageFailed = "message_failed",

@@ -21,7 +21,7 @@ const CHECK_DIGITS: usize = 8;
 pub const NOTE_BYTES: usize = 200;
 
 closed_set! {
-    pub enum Scope {
+    pub enum TokenScope {
         EventsWrite = "events:write",
         MessagesWrite = "messages:write",
         MessagesRead = "messages:read",
@@ -74,12 +74,12 @@ impl ApiToken {
     /// Returns the full text, including the secret.
     #[must_use]
     pub fn reveal(&self) -> String {
-        let text = self.unchecked();
+        let text = self.without_checksum();
         let check = checksum(&text);
         text + &check
     }
 
-    fn unchecked(&self) -> String {
+    fn without_checksum(&self) -> String {
         format!("{PREFIX}{}_{}", self.id, self.secret)
     }
 }
@@ -100,7 +100,7 @@ impl FromStr for ApiToken {
         }
         let token = Self { id: id.to_owned(), secret: rest[..SECRET_DIGITS].to_owned() };
         // Constant time is not needed here: everyone who has a token can compute its checksum.
-        if rest[SECRET_DIGITS..] == checksum(&token.unchecked()) { Ok(token) } else { Err(WrongToken) }
+        if rest[SECRET_DIGITS..] == checksum(&token.without_checksum()) { Ok(token) } else { Err(WrongToken) }
     }
 }
 
@@ -116,7 +116,7 @@ pub struct TokenRecord {
     pub id: String,
     /// `None` if the token is valid for every tenant.
     pub tenant: Option<String>,
-    pub scopes: Vec<Scope>,
+    pub scopes: Vec<TokenScope>,
     /// Its purpose, in the operator's words; may be empty.
     pub note: String,
     pub created_at: Timestamp,
@@ -159,7 +159,7 @@ mod tests {
         TokenRecord {
             id: "00".repeat(8),
             tenant: Some("acme".into()),
-            scopes: vec![Scope::EventsWrite],
+            scopes: vec![TokenScope::EventsWrite],
             note: String::new(),
             created_at: Timestamp::UNIX_EPOCH,
             created_by: "ann".into(),

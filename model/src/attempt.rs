@@ -1,7 +1,7 @@
 //! How far an attempt got, and its result.
 
 closed_set! {
-    pub enum Phase {
+    pub enum AttemptPhase {
         Connect = "connect",
         Tls = "tls",
         Greeting = "greeting",

@@ -12,12 +12,12 @@ use uuid::Uuid;
 
 mod refusals;
 
-pub use refusals::{DomainRun, Refusals, Refused, tag};
+pub use refusals::{DomainRun, RefusalHistory, RefusedRecipient, hash_tag};
 
 use crate::{
     StoredWait,
-    attempt::{AttemptClass, Phase},
-    replies::{About, Quota, ReplyRow},
+    attempt::{AttemptClass, AttemptPhase},
+    replies::{QuotaPeriod, RefusalSubject, ReplyRow},
 };
 
 /// An outage means this many consecutive failures to connect or log in ...
@@ -44,9 +44,9 @@ const OTHERS_FIRST: Duration = Duration::from_mins(1);
 
 /// A new relay starts with the default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Breaker {
+pub struct CircuitBreaker {
     /// `None` if the breaker is closed.
-    pub open: Option<Open>,
+    pub open: Option<OpenState>,
     /// Consecutive failures to connect or log in.
     pub failures: u32,
     pub failing_since: Option<Timestamp>,
@@ -57,20 +57,20 @@ pub struct Breaker {
     pub taken: u32,
     pub complained: u32,
     /// Refused recipients, where the relay may mean us.
-    pub refusals: Refusals,
+    pub refusals: RefusalHistory,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VersionedBreaker {
     /// The number of changes so far; 0 if nothing is stored.
     pub revision: u64,
-    pub breaker: Breaker,
+    pub breaker: CircuitBreaker,
 }
 
 /// An open circuit breaker.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Open {
-    pub cause: Cause,
+pub struct OpenState {
+    pub cause: BreakerCause,
     /// The relay's reply or the operator's reason.
     pub why: String,
     pub since: Timestamp,
@@ -78,18 +78,18 @@ pub struct Open {
     pub until: Timestamp,
     /// How often the breaker opened since it was last closed.
     pub times: u32,
-    pub probe: Option<Probe>,
+    pub probe: Option<BreakerProbe>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Probe {
+pub struct BreakerProbe {
     pub message: Uuid,
     /// After this time another message may probe.
     pub until: Timestamp,
 }
 
 closed_set! {
-    pub enum Cause {
+    pub enum BreakerCause {
         /// The relay rejects us, not the recipient (5.7.x).
         Policy = "policy",
         /// The relay rejects our credentials or settings.
@@ -109,9 +109,9 @@ closed_set! {
     }
 }
 
-impl Cause {
+impl BreakerCause {
     /// The first and the longest backoff. It doubles with every failed probe.
-    const fn waits(self) -> (Duration, Duration) {
+    const fn backoff_range(self) -> (Duration, Duration) {
         match self {
             Self::Policy | Self::Configuration | Self::Refusals => (Duration::from_mins(5), Duration::from_hours(1)),
             Self::Outage => (Duration::from_secs(30), Duration::from_mins(5)),
@@ -140,28 +140,28 @@ impl Cause {
 
 /// The name of a breaker: `RELAY`, or `RELAY/TENANT` for a tenant's own breaker. Relay names have no `/`.
 #[must_use]
-pub fn name(relay: &str, tenant: Option<&str>) -> String {
+pub fn breaker_name(relay: &str, tenant: Option<&str>) -> String {
     tenant.map_or_else(|| relay.to_owned(), |tenant| format!("{relay}/{tenant}"))
 }
 
 #[must_use]
-pub fn parts(name: &str) -> (&str, Option<&str>) {
+pub fn split_name(name: &str) -> (&str, Option<&str>) {
     name.split_once('/').map_or((name, None), |(relay, tenant)| (relay, Some(tenant)))
 }
 
 /// A later report about a message the relay had accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Evidence {
+pub enum DeliveryEvidence {
     Bounced,
     Complained,
 }
 
 /// May a message use this relay now?
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum BreakerDecision {
     Go,
     /// Yes, as the only probe, once this new state is stored.
-    Try(Box<Breaker>),
+    Try(Box<CircuitBreaker>),
     Wait {
         /// When to ask again.
         until: Timestamp,
@@ -170,7 +170,7 @@ pub enum Answer {
 
 /// What one attempt reveals about its relay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sign {
+pub enum RelayObservation {
     /// How many messages the relay accepted.
     Well(u32),
     /// The relay works, but accepted nothing.
@@ -188,30 +188,30 @@ pub enum Sign {
     /// The relay replied after login.
     Answered,
     /// The breaker should open.
-    Fault(Cause),
+    Fault(BreakerCause),
     Nothing,
 }
 
-impl Sign {
+impl RelayObservation {
     /// Evaluates the end of an attempt. `replied` is `true` if the relay ended it with a reply; `refusal` is
     /// the matching row, if this reply is a refusal.
     #[must_use]
-    pub fn of(phase: Phase, class: AttemptClass, replied: bool, refusal: Option<&ReplyRow>) -> Self {
+    pub fn from_attempt(phase: AttemptPhase, class: AttemptClass, replied: bool, refusal: Option<&ReplyRow>) -> Self {
         match class {
             AttemptClass::Sent => Self::Well(1),
             AttemptClass::HardBounce => Self::Bounced,
-            AttemptClass::Policy => Self::Fault(Cause::Policy),
-            AttemptClass::Configuration => Self::Fault(Cause::Configuration),
+            AttemptClass::Policy => Self::Fault(BreakerCause::Policy),
+            AttemptClass::Configuration => Self::Fault(BreakerCause::Configuration),
             AttemptClass::Throttled => Self::Fault(match refusal.and_then(|row| row.quota) {
-                Some(Quota::Hour) => Cause::HourlyQuota,
-                Some(Quota::Day) => Cause::DailyQuota,
-                None => Cause::Throttled,
+                Some(QuotaPeriod::Hour) => BreakerCause::HourlyQuota,
+                Some(QuotaPeriod::Day) => BreakerCause::DailyQuota,
+                None => BreakerCause::Throttled,
             }),
-            AttemptClass::Deferred if phase <= Phase::Auth => Self::Fault(Cause::Outage),
+            AttemptClass::Deferred if phase <= AttemptPhase::Auth => Self::Fault(BreakerCause::Outage),
             AttemptClass::Deferred => match refusal.map(|row| row.about) {
                 // Our other connections work.
-                Some(About::Connections) => Self::Nothing,
-                Some(About::Us | About::Session) => Self::Fault(Cause::Outage),
+                Some(RefusalSubject::Connections) => Self::Nothing,
+                Some(RefusalSubject::Us | RefusalSubject::Session) => Self::Fault(BreakerCause::Outage),
                 _ if replied => Self::Answered,
                 _ => Self::Nothing,
             },
@@ -250,28 +250,28 @@ impl Sign {
     }
 }
 
-impl Breaker {
+impl CircuitBreaker {
     #[must_use]
-    pub fn ask(&self, message: Uuid, now: Timestamp) -> Answer {
-        let Some(open) = &self.open else { return Answer::Go };
-        let is_held = |probe: &Probe| probe.message != message && StoredWait::PROBE.holds(probe.until, now);
+    pub fn admit_message(&self, message: Uuid, now: Timestamp) -> BreakerDecision {
+        let Some(open) = &self.open else { return BreakerDecision::Go };
+        let is_held = |probe: &BreakerProbe| probe.message != message && StoredWait::PROBE.is_active(probe.until, now);
         let taken = open.probe.as_ref().is_some_and(is_held);
         let others_first = if self.refusals.has_opened(message) { OTHERS_FIRST } else { Duration::ZERO };
-        let opens = later(open.until, others_first);
-        let rests = StoredWait::of_breaker(open.cause).holds(opens, now);
+        let opens = add_wait(open.until, others_first);
+        let rests = StoredWait::of_breaker(open.cause).is_active(opens, now);
         if rests || taken {
             // An opener has to let others go first, so it should not poll every few seconds.
-            let soon = open.ask_again(now).max(later(now, others_first));
+            let soon = open.ask_again(now).max(add_wait(now, others_first));
             let until = if rests { soon.min(opens) } else { soon };
-            return Answer::Wait { until };
+            return BreakerDecision::Wait { until };
         }
-        let probe = Some(Probe { message, until: later(now, PROBE) });
-        Answer::Try(Box::new(Self { open: Some(Open { probe, ..open.clone() }), ..self.clone() }))
+        let probe = Some(BreakerProbe { message, until: add_wait(now, PROBE) });
+        BreakerDecision::Try(Box::new(Self { open: Some(OpenState { probe, ..open.clone() }), ..self.clone() }))
     }
 
     /// Returns the state after an attempt, or `None` if nothing changes. `why` is the relay's reply.
     #[must_use]
-    pub fn after(&self, message: Uuid, sign: Sign, why: &str, now: Timestamp) -> Option<Self> {
+    pub fn after_attempt(&self, message: Uuid, sign: RelayObservation, why: &str, now: Timestamp) -> Option<Self> {
         match &self.open {
             None => self.while_closed(message, sign, why, now),
             Some(open) if open.probe.as_ref().is_some_and(|probe| probe.message == message) => {
@@ -285,20 +285,20 @@ impl Breaker {
     /// Returns the state after a report, or `None` if nothing changes. While the breaker is open, reports do
     /// not show if the relay works, so we ignore them.
     #[must_use]
-    pub fn reported(&self, evidence: Evidence, now: Timestamp) -> Option<Self> {
+    pub fn after_report(&self, evidence: DeliveryEvidence, now: Timestamp) -> Option<Self> {
         if self.open.is_some() {
             return None;
         }
         Some(match evidence {
             // The message was counted as accepted before.
-            Evidence::Bounced => Self { sent: self.sent.saturating_sub(1), ..self.clone() }.with_bounce(now),
-            Evidence::Complained => self.with_complaint(now),
+            DeliveryEvidence::Bounced => Self { sent: self.sent.saturating_sub(1), ..self.clone() }.with_bounce(now),
+            DeliveryEvidence::Complained => self.with_complaint(now),
         })
     }
 
     #[must_use]
-    pub fn opened(&self, why: &str, now: Timestamp) -> Self {
-        self.opening(Cause::Operator, why, now, 1)
+    pub fn open_by_operator(&self, why: &str, now: Timestamp) -> Self {
+        self.open_for_cause(BreakerCause::Operator, why, now, 1)
     }
 
     /// Returns `true` if the message pays for this refusal, with an attempt or its end. Otherwise the relay
@@ -309,7 +309,7 @@ impl Breaker {
     ///   breaker or probed before, so that the others had their turn, and at most two digests may end this
     ///   way.
     #[must_use]
-    pub fn charges(&self, message: Uuid, class: AttemptClass) -> bool {
+    pub fn charges_message(&self, message: Uuid, class: AttemptClass) -> bool {
         let refusals = &self.refusals;
         match (class, &self.open) {
             (AttemptClass::Policy, _) => refusals.has_opened(message),
@@ -322,8 +322,8 @@ impl Breaker {
 
     /// Records the use for more than one domain; `None` if already recorded.
     #[must_use]
-    pub fn mixed(&self) -> Option<Self> {
-        let refusals = || Refusals { is_mixed: true, ..self.refusals.clone() };
+    pub fn with_mixed_domains(&self) -> Option<Self> {
+        let refusals = || RefusalHistory { is_mixed: true, ..self.refusals.clone() };
         (!self.refusals.is_mixed).then(|| Self { refusals: refusals(), ..self.clone() })
     }
 
@@ -331,7 +331,7 @@ impl Breaker {
     /// about the relay.
     #[must_use]
     pub fn for_sender(self, sender: &str) -> Self {
-        Self { refusals: Refusals { sender: Some(sender.to_owned()), ..self.refusals }, ..self }
+        Self { refusals: RefusalHistory { sender: Some(sender.to_owned()), ..self.refusals }, ..self }
     }
 
     #[must_use]
@@ -340,46 +340,56 @@ impl Breaker {
     }
 
     fn works_again(&self) -> Self {
-        Self { refusals: self.refusals.clone().accepted(), ..Self::closed() }
+        Self { refusals: self.refusals.clone().reset_streak(), ..Self::closed() }
     }
 
-    fn while_closed(&self, message: Uuid, sign: Sign, why: &str, now: Timestamp) -> Option<Self> {
+    fn while_closed(&self, message: Uuid, sign: RelayObservation, why: &str, now: Timestamp) -> Option<Self> {
         let answers = Self { failures: 0, failing_since: None, ..self.clone() };
         let is_news = self.failures > 0;
         match sign {
-            Sign::Well(count) => {
-                let refusals = self.refusals.clone().accepted();
-                Some(Self { refusals, ..answers }.counted(count, 0))
+            RelayObservation::Well(count) => {
+                let refusals = self.refusals.clone().reset_streak();
+                Some(Self { refusals, ..answers }.count_outcomes(count, 0))
             }
-            Sign::Bounced => Some(answers.with_bounce(now)),
-            Sign::Refused { recipient, domain, is_alone, ended } if !self.refusals.has_opened(message) => {
+            RelayObservation::Bounced => Some(answers.with_bounce(now)),
+            RelayObservation::Refused { recipient, domain, is_alone, ended } if !self.refusals.has_opened(message) => {
                 let mut refusals = self.refusals.clone();
-                if refusals.add(Refused { message, recipient, domain, ended }, is_alone) {
-                    let blamed = Self { refusals: refusals.blamed(), ..self.clone() };
-                    return Some(blamed.opening(Cause::Refusals, why, now, 1));
+                if refusals.record_refusal(RefusedRecipient { message, recipient, domain, ended }, is_alone) {
+                    let blamed = Self { refusals: refusals.into_openers(), ..self.clone() };
+                    return Some(blamed.open_for_cause(BreakerCause::Refusals, why, now, 1));
                 }
                 Some(Self { refusals, ..answers })
             }
             // A message opens it at most once.
-            Sign::Fault(Cause::Policy) if self.refusals.has_opened(message) => is_news.then_some(answers),
-            Sign::Works | Sign::Answered | Sign::Refused { .. } => is_news.then_some(answers),
-            Sign::Fault(Cause::Outage) => Some(self.failed(why, now)),
-            Sign::Fault(cause) => Some(self.blaming(cause, message).opening(cause, why, now, 1)),
-            Sign::Nothing => None,
+            RelayObservation::Fault(BreakerCause::Policy) if self.refusals.has_opened(message) => {
+                is_news.then_some(answers)
+            }
+            RelayObservation::Works | RelayObservation::Answered | RelayObservation::Refused { .. } => {
+                is_news.then_some(answers)
+            }
+            RelayObservation::Fault(BreakerCause::Outage) => Some(self.count_failure(why, now)),
+            RelayObservation::Fault(cause) => {
+                Some(self.record_opener(cause, message).open_for_cause(cause, why, now, 1))
+            }
+            RelayObservation::Nothing => None,
         }
     }
 
     /// Remembers this message if it caused the opening.
-    fn blaming(&self, cause: Cause, message: Uuid) -> Self {
+    fn record_opener(&self, cause: BreakerCause, message: Uuid) -> Self {
         let refusals = self.refusals.clone();
-        let is_opener = matches!(cause, Cause::Policy | Cause::Refusals);
+        let is_opener = matches!(cause, BreakerCause::Policy | BreakerCause::Refusals);
         Self { refusals: if is_opener { refusals.opened_by(message) } else { refusals }, ..self.clone() }
     }
 
     fn with_bounce(self, now: Timestamp) -> Self {
-        let counted = self.counted(0, 1);
+        let counted = self.count_outcomes(0, 1);
         let why = format!("{} of {} messages bounced", counted.bounced, counted.bounced + counted.sent);
-        if counted.bounces() { counted.opening(Cause::Bounces, &why, now, 1) } else { counted }
+        if counted.exceeds_bounce_rate() {
+            counted.open_for_cause(BreakerCause::Bounces, &why, now, 1)
+        } else {
+            counted
+        }
     }
 
     fn with_complaint(&self, now: Timestamp) -> Self {
@@ -389,55 +399,57 @@ impl Breaker {
             return counted;
         }
         let why = format!("{complained} complaints about the latest messages");
-        self.opening(Cause::Complaints, &why, now, 1)
+        self.open_for_cause(BreakerCause::Complaints, &why, now, 1)
     }
 
-    fn failed(&self, why: &str, now: Timestamp) -> Self {
-        let recent = |since: &Timestamp| now < later(*since, OUTAGE_WITHIN) && StoredWait::PAST.believes(*since, now);
+    fn count_failure(&self, why: &str, now: Timestamp) -> Self {
+        let recent =
+            |since: &Timestamp| now < add_wait(*since, OUTAGE_WITHIN) && StoredWait::PAST.is_plausible(*since, now);
         let since = self.failing_since.filter(recent);
         let failures = since.map_or(0, |_| self.failures).saturating_add(1);
         if failures >= OUTAGE_FAILURES {
-            return self.opening(Cause::Outage, why, now, 1);
+            return self.open_for_cause(BreakerCause::Outage, why, now, 1);
         }
         Self { failures, failing_since: since.or(Some(now)), ..self.clone() }
     }
 
-    fn after_probe(&self, message: Uuid, open: &Open, sign: Sign, why: &str, now: Timestamp) -> Self {
-        let undecided = || Self { open: Some(Open { probe: None, ..open.clone() }), ..self.clone() };
+    fn after_probe(&self, message: Uuid, open: &OpenState, sign: RelayObservation, why: &str, now: Timestamp) -> Self {
+        let undecided = || Self { open: Some(OpenState { probe: None, ..open.clone() }), ..self.clone() };
         let again = |cause, why: &str| {
-            let again = self.blaming(cause, message).opening(cause, why, now, open.times.saturating_add(1));
-            Self { open: again.open.map(|again| Open { since: open.since, ..again }), ..again }
+            let again =
+                self.record_opener(cause, message).open_for_cause(cause, why, now, open.times.saturating_add(1));
+            Self { open: again.open.map(|again| OpenState { since: open.since, ..again }), ..again }
         };
         match sign {
             // It opened the breaker before, and nobody else waits. This message pays, and the next one
             // probes.
-            Sign::Fault(Cause::Policy) if self.refusals.has_opened(message) => undecided(),
-            Sign::Fault(cause) => again(cause, why),
-            Sign::Refused { ended, .. } => {
-                let mut again = again(Cause::Refusals, why);
+            RelayObservation::Fault(BreakerCause::Policy) if self.refusals.has_opened(message) => undecided(),
+            RelayObservation::Fault(cause) => again(cause, why),
+            RelayObservation::Refused { ended, .. } => {
+                let mut again = again(BreakerCause::Refusals, why);
                 again.refusals.ended = self.refusals.ended.saturating_add(u32::from(ended));
                 again
             }
-            Sign::Bounced if open.cause == Cause::Bounces => again(Cause::Bounces, &open.why),
-            Sign::Well(_) | Sign::Works | Sign::Bounced => self.works_again(),
-            Sign::Answered if open.cause.ends_with_an_answer() => self.works_again(),
-            Sign::Answered | Sign::Nothing => undecided(),
+            RelayObservation::Bounced if open.cause == BreakerCause::Bounces => again(BreakerCause::Bounces, &open.why),
+            RelayObservation::Well(_) | RelayObservation::Works | RelayObservation::Bounced => self.works_again(),
+            RelayObservation::Answered if open.cause.ends_with_an_answer() => self.works_again(),
+            RelayObservation::Answered | RelayObservation::Nothing => undecided(),
         }
     }
 
     /// Also resets the counters, since they predate the opening.
-    fn opening(&self, cause: Cause, why: &str, now: Timestamp, times: u32) -> Self {
-        let (first, longest) = cause.waits();
+    fn open_for_cause(&self, cause: BreakerCause, why: &str, now: Timestamp, times: u32) -> Self {
+        let (first, longest) = cause.backoff_range();
         let doubled = first.saturating_mul(2_u32.saturating_pow(times.saturating_sub(1)));
-        let until = later(now, doubled.min(longest));
+        let until = add_wait(now, doubled.min(longest));
         Self {
-            open: Some(Open { cause, why: why.to_owned(), since: now, until, times, probe: None }),
-            refusals: Refusals { in_a_row: Vec::new(), ..self.refusals.clone() },
+            open: Some(OpenState { cause, why: why.to_owned(), since: now, until, times, probe: None }),
+            refusals: RefusalHistory { in_a_row: Vec::new(), ..self.refusals.clone() },
             ..Self::closed()
         }
     }
 
-    fn counted(self, sent: u32, bounced: u32) -> Self {
+    fn count_outcomes(self, sent: u32, bounced: u32) -> Self {
         let mut counted = Self {
             sent: self.sent.saturating_add(sent),
             bounced: self.bounced + bounced,
@@ -453,37 +465,37 @@ impl Breaker {
         Self { sent: counted.sent.min(2 * BOUNCE_OUTCOMES) / 2, bounced: counted.bounced / 2, ..counted }
     }
 
-    fn bounces(&self) -> bool {
+    fn exceeds_bounce_rate(&self) -> bool {
         let outcomes = self.sent + self.bounced;
         outcomes >= BOUNCE_OUTCOMES && self.bounced * ONE_BOUNCE_IN >= outcomes
     }
 }
 
 impl StoredWait {
-    pub const PROBE: Self = Self::of(PROBE);
+    pub const PROBE: Self = Self::with_longest(PROBE);
 
     /// Includes the extra wait for the message that opened the breaker.
     #[must_use]
-    pub fn of_breaker(cause: Cause) -> Self {
-        Self::of(cause.waits().1.saturating_add(OTHERS_FIRST))
+    pub fn of_breaker(cause: BreakerCause) -> Self {
+        Self::with_longest(cause.backoff_range().1.saturating_add(OTHERS_FIRST))
     }
 }
 
-impl Open {
+impl OpenState {
     /// Returns `true` if not even a probe is allowed.
     #[must_use]
-    pub fn rests(&self, now: Timestamp) -> bool {
-        StoredWait::of_breaker(self.cause).holds(self.until, now)
+    pub fn blocks_probes(&self, now: Timestamp) -> bool {
+        StoredWait::of_breaker(self.cause).is_active(self.until, now)
     }
 
     fn ask_again(&self, now: Timestamp) -> Timestamp {
         let (shortest, longest) = ASK_AGAIN;
         let open_for = Duration::try_from(now.duration_since(self.since)).unwrap_or_default();
-        later(now, open_for.clamp(shortest, longest))
+        add_wait(now, open_for.clamp(shortest, longest))
     }
 }
 
-fn later(now: Timestamp, wait: Duration) -> Timestamp {
+fn add_wait(now: Timestamp, wait: Duration) -> Timestamp {
     now.saturating_add(wait).unwrap_or(Timestamp::MAX)
 }
 

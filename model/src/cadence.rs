@@ -22,7 +22,7 @@ pub mod words;
 #[cfg(test)]
 mod zones;
 
-pub use cron::{Cron, WeekTimes};
+pub use cron::{CronSchedule, WeekTimes};
 pub use days::DayRange;
 pub use read::{CadenceField, CadenceKind, ParseError};
 
@@ -53,26 +53,26 @@ pub enum Cadence {
     /// On day 1 to 31; a shorter month uses its last day.
     Monthly(i8, Time),
     /// A crontab(5) schedule.
-    Cron(Cron),
+    Cron(CronSchedule),
     /// Sends nothing. The window still closes, so that the ledger records why.
     Never,
 }
 
 /// How events move the deadline of their window (rule 9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Slide {
+pub struct SlidingDeadline {
     pub by: Duration,
     pub until: Timestamp,
 }
 
-impl Slide {
+impl SlidingDeadline {
     #[must_use]
     pub fn due_at(&self, last_at: Timestamp) -> Timestamp {
-        later(last_at, self.by).min(self.until)
+        add_wait(last_at, self.by).min(self.until)
     }
 }
 
-fn later(at: Timestamp, wait: Duration) -> Timestamp {
+fn add_wait(at: Timestamp, wait: Duration) -> Timestamp {
     SignedDuration::try_from(wait).ok().and_then(|wait| at.saturating_add(wait).ok()).unwrap_or(Timestamp::MAX)
 }
 
@@ -83,18 +83,18 @@ impl Cadence {
     pub fn due_at(&self, opened_at: Timestamp, zone: &TimeZone) -> Timestamp {
         match self {
             Self::Instant | Self::Never => opened_at,
-            Self::After(wait) | Self::Sliding(wait, _) => later(opened_at, *wait),
-            Self::Hourly(minute) => slots::hourly(opened_at, zone, *minute),
-            Self::Daily(time) => slots::daily(opened_at, zone, *time, |_| true),
+            Self::After(wait) | Self::Sliding(wait, _) => add_wait(opened_at, *wait),
+            Self::Hourly(minute) => slots::next_hourly(opened_at, zone, *minute),
+            Self::Daily(time) => slots::next_daily(opened_at, zone, *time, |_| true),
             Self::Weekdays(days, time) => {
                 let days = days.unwrap_or(DayRange::MONDAY_TO_FRIDAY);
-                slots::daily(opened_at, zone, *time, |date| days.has(date.weekday()))
+                slots::next_daily(opened_at, zone, *time, |date| days.has(date.weekday()))
             }
-            Self::Weekly(day, time) => slots::daily(opened_at, zone, *time, |date| date.weekday() == *day),
+            Self::Weekly(day, time) => slots::next_daily(opened_at, zone, *time, |date| date.weekday() == *day),
             Self::Monthly(day, time) => {
-                slots::daily(opened_at, zone, *time, |date| date.day() == date.days_in_month().min(*day))
+                slots::next_daily(opened_at, zone, *time, |date| date.day() == date.days_in_month().min(*day))
             }
-            Self::Cron(cron) => slots::first_after(opened_at, zone, cron.after(zone.to_datetime(opened_at))),
+            Self::Cron(cron) => slots::first_after(opened_at, zone, cron.times_after(zone.to_datetime(opened_at))),
         }
     }
 
@@ -104,8 +104,9 @@ impl Cadence {
     pub fn longest_window(&self) -> SignedDuration {
         let (mut opened_at, mut longest) = (Timestamp::UNIX_EPOCH, SignedDuration::ZERO);
         for _ in 0..SLOTS {
-            let due_at =
-                self.slide(opened_at).map_or_else(|| self.due_at(opened_at, &TimeZone::UTC), |slide| slide.until);
+            let due_at = self
+                .sliding_deadline(opened_at)
+                .map_or_else(|| self.due_at(opened_at, &TimeZone::UTC), |slide| slide.until);
             longest = longest.max(due_at.duration_since(opened_at));
             opened_at = due_at;
         }
@@ -123,9 +124,9 @@ impl Cadence {
 
     /// `None` if events do not move the deadline.
     #[must_use]
-    pub fn slide(&self, opened_at: Timestamp) -> Option<Slide> {
+    pub fn sliding_deadline(&self, opened_at: Timestamp) -> Option<SlidingDeadline> {
         match self {
-            Self::Sliding(by, max) => Some(Slide { by: *by, until: later(opened_at, *max) }),
+            Self::Sliding(by, max) => Some(SlidingDeadline { by: *by, until: add_wait(opened_at, *max) }),
             _ => None,
         }
     }
@@ -135,11 +136,11 @@ impl Cadence {
     pub fn time_of_day(&self) -> Option<Time> {
         match self {
             Self::Cron(cron) => Some(cron.first_of_day()),
-            cadence => cadence.time(),
+            cadence => cadence.configured_time(),
         }
     }
 
-    const fn time(&self) -> Option<Time> {
+    const fn configured_time(&self) -> Option<Time> {
         match self {
             Self::Daily(time) | Self::Weekdays(_, time) | Self::Weekly(_, time) | Self::Monthly(_, time) => Some(*time),
             _ => None,
@@ -160,7 +161,7 @@ impl Cadence {
 
     /// `None` if the cadence has no time of day.
     #[must_use]
-    pub const fn at(&self, time: Time) -> Option<Self> {
+    pub const fn with_time(&self, time: Time) -> Option<Self> {
         match self {
             Self::Daily(_) => Some(Self::Daily(time)),
             Self::Weekdays(days, _) => Some(Self::Weekdays(*days, time)),
@@ -173,7 +174,7 @@ impl Cadence {
     /// The weekly replacement for a more frequent cadence: Monday at the same time, or at 08:00. `None` if it
     /// is not more frequent or is a cron schedule.
     #[must_use]
-    pub fn weekly(&self) -> Option<Self> {
+    pub fn weekly_replacement(&self) -> Option<Self> {
         let time = match self {
             Self::Daily(time) | Self::Weekdays(_, time) => *time,
             Self::Instant | Self::Hourly(_) => WEEKLY_AT,
@@ -194,11 +195,11 @@ impl Cadence {
         let at = |time: &Time| time.strftime("%H:%M").to_string();
         match self {
             Self::Instant => "a mail for each event, at once".to_owned(),
-            Self::After(wait) => format!("{} after the first event", words::written(*wait)),
+            Self::After(wait) => format!("{} after the first event", words::format_duration(*wait)),
             Self::Sliding(by, max) => format!(
                 "{} after the latest event, and at most {} after the first",
-                words::written(*by),
-                words::written(*max)
+                words::format_duration(*by),
+                words::format_duration(*max)
             ),
             Self::Hourly(0) => "every hour".to_owned(),
             Self::Hourly(minute) => format!("every hour at :{minute:02}"),

@@ -12,11 +12,11 @@ use uuid::Uuid;
 use crate::{
     Event,
     decode::{SignalPayload, wrong_encoding},
-    foreign_text::kind,
+    foreign_text::json_type,
     limits,
-    limits::Invalid,
-    pause::Paused,
-    records::{Actor, AuditEntry},
+    limits::InvalidField,
+    pause::PauseDetails,
+    records::{AuditActor, AuditEntry},
     settings::FrequencyLimits,
     when,
     window::{DeadlineBasis, Window},
@@ -28,39 +28,42 @@ pub const WHY_BYTES: usize = 500;
 /// Who gives a command and why, for the audit trail.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Order {
+pub struct CommandContext {
     /// The operator's login. This should never be an email address, because workflow history keeps it.
     pub by: String,
     /// In words, for whoever reads the audit trail.
     pub why: String,
 }
 
-impl Order {
+impl CommandContext {
     /// Rejects empty fields, control characters, and an address in `by`.
     ///
     /// # Errors
     /// Names the field, the problem and the limit.
-    pub fn check(&self) -> Result<(), Invalid> {
-        limits::line("by", &self.by, BY_BYTES)?;
+    pub fn check(&self) -> Result<(), InvalidField> {
+        limits::check_line("by", &self.by, BY_BYTES)?;
         if self.by.contains('@') {
-            return Err(Invalid::new("by", "is an address, which workflow history must not keep; a login will do"));
+            return Err(InvalidField::new(
+                "by",
+                "is an address, which workflow history must not keep; a login will do",
+            ));
         }
-        limits::line("why", &self.why, WHY_BYTES)
+        limits::check_line("why", &self.why, WHY_BYTES)
     }
 
     #[must_use]
-    pub fn entry(&self, action: &str, at: Timestamp) -> AuditEntry {
-        AuditEntry { at, actor: Actor::from(self.by.clone()), action: action.to_owned(), why: self.why.clone() }
+    pub fn audit_entry(&self, action: &str, at: Timestamp) -> AuditEntry {
+        AuditEntry { at, actor: AuditActor::from(self.by.clone()), action: action.to_owned(), why: self.why.clone() }
     }
 }
 
 /// The update `hold`: collect, but send nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Hold {
+pub struct HoldCommand {
     /// The operator and the reason.
     #[serde(flatten)]
-    pub order: Order,
+    pub order: CommandContext,
     /// When the hold ends by itself; without it, only `release` ends it. JSON accepts RFC 3339 and seconds
     /// since 1970.
     #[serde(default, deserialize_with = "when::optional")]
@@ -68,26 +71,26 @@ pub struct Hold {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Release {
+pub struct ReleaseCommand {
     #[serde(flatten)]
-    pub order: Order,
+    pub order: CommandContext,
     /// One of many keys released together, so overdue events wait for its share of the spread (rule 30).
     /// Older versions do not send this and release at once.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub spread: bool,
 }
 
-impl From<Order> for Release {
-    fn from(order: Order) -> Self {
+impl From<CommandContext> for ReleaseCommand {
+    fn from(order: CommandContext) -> Self {
         Self { order, spread: false }
     }
 }
 
 /// Moves the deadline of the open window.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Retime {
+pub struct RetimeCommand {
     #[serde(flatten)]
-    pub order: Order,
+    pub order: CommandContext,
     /// `None` plans it again from today's configuration and preferences. JSON accepts RFC 3339 and seconds
     /// since 1970.
     #[serde(default, deserialize_with = "when::optional", skip_serializing_if = "Option::is_none")]
@@ -96,9 +99,9 @@ pub struct Retime {
 
 /// Resumes a digest which ended without an email, or was left behind by a terminated run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reopen {
+pub struct ReopenCommand {
     #[serde(flatten)]
-    pub order: Order,
+    pub order: CommandContext,
     pub digest_id: Uuid,
     /// Send even if the recipient may already have it, because an attempt got past the final dot.
     #[serde(default)]
@@ -108,7 +111,7 @@ pub struct Reopen {
 /// The answer of the update `flush`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Flushed {
+pub struct FlushResult {
     /// Events sent now.
     pub events: u64,
     /// The digest in delivery, which is sent first.
@@ -122,13 +125,13 @@ pub struct Flushed {
     pub hurried: bool,
     /// The events will be sent when this operator's pause ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub paused: Option<Paused>,
+    pub paused: Option<PauseDetails>,
 }
 
 /// The answer of the update `hold`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Held {
+pub struct HoldResult {
     /// Pending events. With none and no digest in delivery, there was nothing to hold.
     pub events: u64,
     /// No attempt of this digest will start before the hold ends.
@@ -138,7 +141,7 @@ pub struct Held {
 /// The answer of the update `release`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Released {
+pub struct ReleaseResult {
     /// `true` if the key was on hold.
     pub held: bool,
     /// Pending events.
@@ -147,13 +150,13 @@ pub struct Released {
     pub due_at: Option<Timestamp>,
     /// Nothing will be sent before this operator's pause ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub paused: Option<Paused>,
+    pub paused: Option<PauseDetails>,
 }
 
 /// The answer of the update `drop`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Dropped {
+pub struct DropResult {
     /// The ledger keeps them.
     pub events: u64,
     /// If an attempt was past the final dot, this digest ends as sent or ambiguous.
@@ -163,7 +166,7 @@ pub struct Dropped {
 /// The answer of the update `retime`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Retimed {
+pub struct RetimeResult {
     /// Pending events.
     pub events: u64,
     /// The previous deadline.
@@ -177,7 +180,7 @@ pub struct Retimed {
 /// The answer of the update `reopen`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Reopened {
+pub struct ReopenResult {
     /// Events to send again.
     pub events: u64,
     /// Why it could not be resumed. Missing if it was.
@@ -187,7 +190,7 @@ pub struct Reopened {
 
 /// The result of the query `due`: the input of a claim made now.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Due {
+pub struct DuePreview {
     pub window: Window,
     /// Not stored yet.
     pub events: Vec<Event>,
@@ -207,10 +210,10 @@ pub struct Due {
 // The argument as the workflow receives it. `check` rejects unknown fields later, because a replay has to
 // read arguments an older version accepted.
 
-pub trait Command {
+pub trait OperatorCommand {
     const FIELDS: &'static [&'static str];
 
-    fn order(&self) -> &Order;
+    fn order(&self) -> &CommandContext;
 
     /// When the command takes effect or ends, with the field's name.
     fn time(&self) -> Option<(&'static str, Timestamp)> {
@@ -220,20 +223,20 @@ pub trait Command {
 
 macro_rules! command {
     ($command:ty, $($field:literal),*) => {
-        impl Command for $command {
+        impl OperatorCommand for $command {
             const FIELDS: &'static [&'static str] = &["by", "why", $($field),*];
 
-            fn order(&self) -> &Order {
+            fn order(&self) -> &CommandContext {
                 &self.order
             }
         }
     };
 }
 
-impl Command for Hold {
+impl OperatorCommand for HoldCommand {
     const FIELDS: &'static [&'static str] = &["by", "why", "until"];
 
-    fn order(&self) -> &Order {
+    fn order(&self) -> &CommandContext {
         &self.order
     }
 
@@ -242,10 +245,10 @@ impl Command for Hold {
     }
 }
 
-impl Command for Retime {
+impl OperatorCommand for RetimeCommand {
     const FIELDS: &'static [&'static str] = &["by", "why", "at"];
 
-    fn order(&self) -> &Order {
+    fn order(&self) -> &CommandContext {
         &self.order
     }
 
@@ -254,52 +257,55 @@ impl Command for Retime {
     }
 }
 
-command!(Release, "spread");
-command!(Reopen, "digest_id", "may_duplicate");
+command!(ReleaseCommand, "spread");
+command!(ReopenCommand, "digest_id", "may_duplicate");
 
-impl Command for Order {
+impl OperatorCommand for CommandContext {
     const FIELDS: &'static [&'static str] = &["by", "why"];
 
-    fn order(&self) -> &Order {
+    fn order(&self) -> &CommandContext {
         self
     }
 }
 
 /// Also has the names of unknown JSON fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Argument<C> {
+pub struct OperatorArgument<C> {
     pub command: C,
     unknown: Vec<String>,
 }
 
-impl<C: Command> Argument<C> {
+impl<C: OperatorCommand> OperatorArgument<C> {
     /// Rejects unknown fields, an invalid operator or reason, and a time in the past. The workflow checks
     /// this, so that command line, API and update behave alike.
     ///
     /// # Errors
     /// Names the field, the problem and the remedy.
-    pub fn check(&self, now: Timestamp) -> Result<(), Invalid> {
+    pub fn check(&self, now: Timestamp) -> Result<(), InvalidField> {
         if let Some(field) = self.unknown.first() {
             let problem = format!("is not a field of this command; its fields are {}", C::FIELDS.join(", "));
-            return Err(Invalid::new(&field.escape_debug().take(64).collect::<String>(), problem));
+            return Err(InvalidField::new(&field.escape_debug().take(64).collect::<String>(), problem));
         }
         if let Some((field, at)) = self.command.time().filter(|(_, at)| *at <= now) {
-            return Err(Invalid::new(field, format!("is in the past: {at}")));
+            return Err(InvalidField::new(field, format!("is in the past: {at}")));
         }
         self.command.order().check()
     }
 }
 
-impl<C: Command + DeserializeOwned> Argument<C> {
+impl<C: OperatorCommand + DeserializeOwned> OperatorArgument<C> {
     /// Parses the payloads of an update.
     ///
     /// # Errors
     /// If there is not exactly one payload, it is not JSON, or a field is missing or has the wrong type.
     /// Lists the expected fields.
-    pub fn read(payloads: &[SignalPayload<'_>]) -> Result<Self, Invalid> {
+    pub fn parse_payloads(payloads: &[SignalPayload<'_>]) -> Result<Self, InvalidField> {
         let invalid = |problem: String| {
             let fields = C::FIELDS.join(", ");
-            Invalid::new("argument", format!("{problem}; send one JSON object as json/plain, its fields are {fields}"))
+            InvalidField::new(
+                "argument",
+                format!("{problem}; send one JSON object as json/plain, its fields are {fields}"),
+            )
         };
         let payload = match payloads {
             [payload] => payload,
@@ -310,25 +316,27 @@ impl<C: Command + DeserializeOwned> Argument<C> {
             return Err(invalid(wrong_encoding(&payload.encoding())));
         }
         match serde_json::from_slice(payload.data) {
-            Ok(Value::Object(fields)) => {
-                Self::deserialize(Value::Object(fields.clone())).map_err(|error| fault::<C>(fields, &error))
-            }
-            Ok(value) => Err(invalid(format!("is {}", kind(&value)))),
+            Ok(Value::Object(fields)) => Self::deserialize(Value::Object(fields.clone()))
+                .map_err(|error| find_invalid_field::<C>(fields, &error)),
+            Ok(value) => Err(invalid(format!("is {}", json_type(&value)))),
             Err(_) => Err(invalid("is not JSON".to_owned())),
         }
     }
 }
 
 /// Finds the invalid field by parsing each one without the others.
-fn fault<C: Command + DeserializeOwned>(fields: Map<String, Value>, error: &serde_json::Error) -> Invalid {
+fn find_invalid_field<C: OperatorCommand + DeserializeOwned>(
+    fields: Map<String, Value>,
+    error: &serde_json::Error,
+) -> InvalidField {
     let missing = |problem: &str| Some(problem.strip_prefix("missing field `")?.split('`').next()?.to_owned());
     if let Some(field) = missing(&error.to_string()) {
-        return Invalid::new(&field, "is required");
+        return InvalidField::new(&field, "is required");
     }
     for (name, value) in fields {
         let is_of_order = matches!(name.as_str(), "by" | "why");
         if is_of_order && !value.is_string() {
-            return Invalid::new(&name, format!("is {}, not a text", kind(&value)));
+            return InvalidField::new(&name, format!("is {}, not a text", json_type(&value)));
         }
         let mut alone = json!({"by": "", "why": ""});
         alone[&name] = value.clone();
@@ -336,25 +344,25 @@ fn fault<C: Command + DeserializeOwned>(fields: Map<String, Value>, error: &serd
         let Some(problem) = refused.filter(|problem| missing(problem).is_none()) else { continue };
         // Our own time errors are safe to show. Those of a library would quote the value.
         let is_ours = ["is ", "has "].iter().any(|words| problem.starts_with(words));
-        let problem = if is_ours { problem } else { format!("is {} that this field does not take", kind(&value)) };
-        return Invalid::new(&name, problem);
+        let problem = if is_ours { problem } else { format!("is {} that this field does not take", json_type(&value)) };
+        return InvalidField::new(&name, problem);
     }
-    Invalid::new("argument", "cannot be read")
+    InvalidField::new("argument", "cannot be read")
 }
 
-impl<C> From<C> for Argument<C> {
+impl<C> From<C> for OperatorArgument<C> {
     fn from(command: C) -> Self {
         Self { command, unknown: Vec::new() }
     }
 }
 
-impl<C: Serialize> Serialize for Argument<C> {
+impl<C: Serialize> Serialize for OperatorArgument<C> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.command.serialize(serializer)
     }
 }
 
-impl<'de, C: Command + DeserializeOwned> Deserialize<'de> for Argument<C> {
+impl<'de, C: OperatorCommand + DeserializeOwned> Deserialize<'de> for OperatorArgument<C> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let json = Value::deserialize(deserializer)?;
         let names = json.as_object().into_iter().flat_map(|fields| fields.keys());
@@ -371,28 +379,28 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::message::command::Retry;
+    use crate::message::command::RetryCommand;
 
     const NOW: Timestamp = Timestamp::constant(-1, 0);
 
-    fn order() -> Order {
-        Order { by: "ann".into(), why: "ticket 812".into() }
+    fn order() -> CommandContext {
+        CommandContext { by: "ann".into(), why: "ticket 812".into() }
     }
 
     /// Checks the command with all its fields, and with one more.
     fn takes_its_fields_only<C>(command: C)
     where
-        C: Command + Serialize + DeserializeOwned + Clone + PartialEq + fmt::Debug,
+        C: OperatorCommand + Serialize + DeserializeOwned + Clone + PartialEq + fmt::Debug,
     {
         let mut json = to_value(&command).unwrap();
         let names: BTreeSet<_> = json.as_object().unwrap().keys().cloned().collect();
         assert_eq!(names, C::FIELDS.iter().map(|name| (*name).to_owned()).collect(), "{command:?}");
-        let argument: Argument<C> = from_value(json.clone()).unwrap();
-        assert_eq!((argument.check(NOW), &argument), (Ok(()), &Argument::from(command.clone())));
+        let argument: OperatorArgument<C> = from_value(json.clone()).unwrap();
+        assert_eq!((argument.check(NOW), &argument), (Ok(()), &OperatorArgument::from(command.clone())));
         assert_eq!(to_value(&argument).unwrap(), json);
 
         json["untill"] = json!(null);
-        let argument: Argument<C> = from_value(json).unwrap();
+        let argument: OperatorArgument<C> = from_value(json).unwrap();
         let error = argument.check(NOW).unwrap_err().to_string();
         assert!(error.starts_with("untill: is not a field of this command; its fields are by, why"), "{error}");
         assert_eq!(argument.command, command, "a replay takes what an earlier version accepted");
@@ -401,31 +409,31 @@ mod tests {
     #[test]
     fn each_command_refuses_a_field_that_it_does_not_have() {
         takes_its_fields_only(order());
-        takes_its_fields_only(Hold { order: order(), until: Some(Timestamp::UNIX_EPOCH) });
-        takes_its_fields_only(Release { order: order(), spread: true });
-        takes_its_fields_only(Retime { order: order(), at: Some(Timestamp::UNIX_EPOCH) });
-        takes_its_fields_only(Reopen { order: order(), digest_id: Uuid::nil(), may_duplicate: true });
-        takes_its_fields_only(Retry { order: order(), may_duplicate: true });
+        takes_its_fields_only(HoldCommand { order: order(), until: Some(Timestamp::UNIX_EPOCH) });
+        takes_its_fields_only(ReleaseCommand { order: order(), spread: true });
+        takes_its_fields_only(RetimeCommand { order: order(), at: Some(Timestamp::UNIX_EPOCH) });
+        takes_its_fields_only(ReopenCommand { order: order(), digest_id: Uuid::nil(), may_duplicate: true });
+        takes_its_fields_only(RetryCommand { order: order(), may_duplicate: true });
     }
 
     #[test]
     fn a_time_that_is_over_is_refused() {
         // An unset `time.Time` of Go.
         let unset = json!({"by": "ann", "why": "x", "until": "0001-01-01T00:00:00Z"});
-        let argument: Argument<Hold> = from_value(unset).unwrap();
+        let argument: OperatorArgument<HoldCommand> = from_value(unset).unwrap();
         assert_eq!(argument.check(NOW).unwrap_err().to_string(), "until: is in the past: 0001-01-01T00:00:00Z");
-        let argument = Argument::from(Retime { order: order(), at: Some(NOW) });
+        let argument = OperatorArgument::from(RetimeCommand { order: order(), at: Some(NOW) });
         assert_eq!(argument.check(NOW).unwrap_err().to_string(), format!("at: is in the past: {NOW}"));
     }
 
     #[test]
     fn a_faulty_order_is_refused_too() {
-        let argument: Argument<Hold> = from_value(json!({"by": "", "why": "x"})).unwrap();
+        let argument: OperatorArgument<HoldCommand> = from_value(json!({"by": "", "why": "x"})).unwrap();
         assert_eq!(argument.check(NOW).unwrap_err().to_string(), "by: is required");
-        assert!(from_value::<Argument<Hold>>(json!({"by": "ann"})).is_err(), "a field is missing");
+        assert!(from_value::<OperatorArgument<HoldCommand>>(json!({"by": "ann"})).is_err(), "a field is missing");
     }
 
-    fn read<C: Command + DeserializeOwned>(payloads: &[(&str, &str)]) -> Result<Argument<C>, String> {
+    fn read<C: OperatorCommand + DeserializeOwned>(payloads: &[(&str, &str)]) -> Result<OperatorArgument<C>, String> {
         let payloads: Vec<_> = payloads
             .iter()
             .map(|(encoding, data)| SignalPayload {
@@ -434,7 +442,7 @@ mod tests {
                 data: data.as_bytes(),
             })
             .collect();
-        Argument::read(&payloads).map_err(|invalid| invalid.to_string())
+        OperatorArgument::parse_payloads(&payloads).map_err(|invalid| invalid.to_string())
     }
 
     #[test]
@@ -449,14 +457,15 @@ mod tests {
             (&[("json/plain", "null")], "argument: is null"),
             (&[("json/plain", "[1]")], "argument: is a list"),
         ] {
-            let error = read::<Hold>(payloads).unwrap_err();
+            let error = read::<HoldCommand>(payloads).unwrap_err();
             assert!(error.starts_with(says) && error.contains(needs), "{error}");
         }
     }
 
     #[test]
     fn a_field_of_another_type_is_refused_by_its_name() {
-        let hold = |field: &str| read::<Hold>(&[("json/plain", &format!(r#"{{"by":"ann","why":"x",{field}}}"#))]);
+        let hold =
+            |field: &str| read::<HoldCommand>(&[("json/plain", &format!(r#"{{"by":"ann","why":"x",{field}}}"#))]);
         for (field, says) in [
             (
                 r#""until":1795860000123"#,
@@ -474,9 +483,9 @@ mod tests {
             let until = hold(&format!(r#""until":{until}"#)).unwrap().command.until;
             assert_eq!(until.map(Timestamp::as_millisecond), expected.map(|ms| 1_795_860_000_000 + ms));
         }
-        let reopen = |json: &str| read::<Reopen>(&[("json/plain", json)]).unwrap_err();
+        let reopen = |json: &str| read::<ReopenCommand>(&[("json/plain", json)]).unwrap_err();
         assert_eq!(reopen(r#"{"by":"ann","why":"x"}"#), "digest_id: is required");
-        assert_eq!(read::<Hold>(&[("json/plain", r#"{"why":"x"}"#)]).unwrap_err(), "by: is required");
+        assert_eq!(read::<HoldCommand>(&[("json/plain", r#"{"why":"x"}"#)]).unwrap_err(), "by: is required");
         assert_eq!(reopen(r#"{"by":7,"why":"x","digest_id":"a"}"#), "by: is a number, not a text");
         assert_eq!(
             reopen(r#"{"by":"ann","why":"x","digest_id":"a@b"}"#),

@@ -3,7 +3,7 @@
 
 use jiff::Timestamp;
 
-use crate::{Event, Key, Retract, wire::Edition};
+use crate::{Event, Key, Retract, wire::ContractEdition};
 
 mod again;
 mod dead_letters;
@@ -13,16 +13,16 @@ mod signal;
 #[cfg(test)]
 mod tests;
 
-pub use again::{Again, decode_again};
+pub use again::{DecodedLetter, decode_again};
 pub use dead_letters::DeadLetter;
 use dead_letters::DeadLetters;
-use decoder::Decoder;
-use own::Own;
+use decoder::PayloadDecoder;
+use own::OwnKeySink;
 pub(crate) use signal::wrong_encoding;
 pub use signal::{EVENT_BATCH, SignalPayload};
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Decoded {
+pub struct DecodedSignal {
     /// Valid events, in order.
     pub events: Vec<Event>,
     /// They cover events anywhere, including the same batch.
@@ -34,8 +34,8 @@ pub struct Decoded {
 
 /// Decodes events and retracts and checks that each belongs to `key`. An invalid one does not affect the
 /// rest. Letters are numbered from `next_seq`.
-pub fn decode<'a>(key: &Key, payloads: impl IntoIterator<Item = SignalPayload<'a>>, next_seq: u64) -> Decoded {
-    decode_by(Edition::Today, key, payloads, next_seq).0
+pub fn decode<'a>(key: &Key, payloads: impl IntoIterator<Item = SignalPayload<'a>>, next_seq: u64) -> DecodedSignal {
+    decode_by(ContractEdition::Today, key, payloads, next_seq).0
 }
 
 /// Like [`decode`], but a replay has to decide as the original run did (docs/upgrades.md). If the former
@@ -46,40 +46,40 @@ pub fn decode_behind<'a>(
     payloads: impl IntoIterator<Item = SignalPayload<'a>> + Clone,
     next_seq: u64,
     is_today: impl FnOnce() -> bool,
-) -> Decoded {
-    let (today, may_differ) = decode_by(Edition::Today, key, payloads.clone(), next_seq);
+) -> DecodedSignal {
+    let (today, may_differ) = decode_by(ContractEdition::Today, key, payloads.clone(), next_seq);
     if !may_differ {
         return today;
     }
-    let (former, _) = decode_by(Edition::Former, key, payloads, next_seq);
+    let (former, _) = decode_by(ContractEdition::Former, key, payloads, next_seq);
     if today.has_the_course_of(&former) || is_today() { today } else { former }
 }
 
 /// Also returns `true` if the other edition may decode differently.
 fn decode_by<'a>(
-    edition: Edition,
+    edition: ContractEdition,
     key: &Key,
     payloads: impl IntoIterator<Item = SignalPayload<'a>>,
     next_seq: u64,
-) -> (Decoded, bool) {
-    let mut decoder = Decoder::new(edition, Own::of(key, edition), next_seq);
+) -> (DecodedSignal, bool) {
+    let mut decoder = PayloadDecoder::new(edition, OwnKeySink::for_key(key, edition), next_seq);
     let mut payloads = payloads.into_iter().peekable();
     if payloads.peek().is_none() {
-        decoder.refuse("the signal carries no payload", &SignalPayload::NONE);
+        decoder.reject_payload("the signal carries no payload", &SignalPayload::NONE);
     }
     for payload in payloads {
-        decoder.payload(&payload);
+        decoder.decode_payload(&payload);
     }
     let may_differ = decoder.may_differ();
-    let (Own { events, retracts, .. }, dead_letters) = decoder.finish();
+    let (OwnKeySink { events, retracts, .. }, dead_letters) = decoder.finish();
     // The former edition rejected the last 26 hours of 9999, which are read as this time.
     let is_last = |retract: &Retract| matches!(retract, Retract::Entity { until, .. } if *until == Timestamp::MAX);
     let may_differ =
         may_differ || events.iter().any(|event| event.occurred_at == Timestamp::MAX) || retracts.iter().any(is_last);
-    (Decoded { events, retracts, dead_letters }, may_differ)
+    (DecodedSignal { events, retracts, dead_letters }, may_differ)
 }
 
-impl Decoded {
+impl DecodedSignal {
     /// Returns `true` if a workflow would continue identically. Compares times in milliseconds and letters
     /// only by count.
     fn has_the_course_of(&self, other: &Self) -> bool {
@@ -101,7 +101,7 @@ fn in_milliseconds(at: Timestamp) -> Timestamp {
 }
 
 /// For a workflow id that stands for no key.
-pub fn refuse<'a>(
+pub fn reject_all<'a>(
     payloads: impl IntoIterator<Item = SignalPayload<'a>>,
     reason: &str,
     next_seq: u64,

@@ -4,20 +4,20 @@ use std::collections::BTreeSet;
 
 use uuid::Uuid;
 
-use crate::{Key, breaker::Evidence, records::Emitted};
+use crate::{Key, breaker::DeliveryEvidence, records::EmissionRecord};
 
 mod effects;
 mod event;
 mod evidence;
 mod report;
 
-pub use effects::{Effects, GRANT, Known, WITHDRAW, effects};
-pub use event::{DeliveryEvent, Reported, Which};
+pub use effects::{DeliveryEffects, EffectContext, GRANT, WITHDRAW, delivery_effects};
+pub use event::{CheckedDeliveryEvent, DeliveryEvent, MessageReference};
 pub use evidence::proven_status;
-pub use report::{Bounce, Kind, Report, ReportRecord, Status, enhanced};
+pub use report::{BounceKind, DeliveryReport, EnhancedStatus, ReportKind, ReportRecord, parse_enhanced_status};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Recorded {
+pub struct EventEffect {
     pub message: Uuid,
     /// `true` if the event was recorded before, so nothing changed.
     pub again: bool,
@@ -25,11 +25,11 @@ pub struct Recorded {
     /// this fails, the open window will notice at its deadline.
     pub withdrawn: Option<Key>,
     /// Set if the event is new and a hard bounce or complaint.
-    pub against: Option<Against>,
+    pub against: Option<TenantEvidence>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unrecorded {
+pub enum EventRejection {
     /// No relay has this message, or it belongs to another tenant.
     UnknownMessage,
     /// Another relay sent the message.
@@ -38,20 +38,20 @@ pub enum Unrecorded {
 
 /// For the circuit breaker of the relay which accepted the message.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Against {
+pub struct TenantEvidence {
     /// The relay's name at the time of the attempt.
     pub relay: String,
     pub tenant: String,
-    pub evidence: Evidence,
+    pub evidence: DeliveryEvidence,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WebhookRequest {
     pub relay: String,
-    pub events: Vec<Reported>,
+    pub events: Vec<CheckedDeliveryEvent>,
     /// Set if the provider signs a token instead of the body.
     pub token: Option<OneTimeToken>,
-    pub unusable: Vec<Unusable>,
+    pub unusable: Vec<UnusablePart>,
 }
 
 /// A token that is valid for a single body.
@@ -63,7 +63,7 @@ pub struct OneTimeToken {
 
 /// A part of an authenticated request we cannot use: a dead letter.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unusable {
+pub struct UnusablePart {
     /// The reason, without addresses.
     pub reason: String,
     pub size: u64,
@@ -78,7 +78,7 @@ pub struct Unusable {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestRecorded {
     /// One result per event, in order.
-    Events(Vec<Result<Recorded, Unrecorded>>),
+    Events(Vec<Result<EventEffect, EventRejection>>),
     /// The token was used with another body before. Nothing was recorded.
     TokenOfAnotherBody,
 }
@@ -86,9 +86,9 @@ pub enum RequestRecorded {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LetterEmitted {
     /// One result per event, in order.
-    Now(Vec<Result<Recorded, Unrecorded>>),
+    Now(Vec<Result<EventEffect, EventRejection>>),
     /// Nothing was recorded.
-    Before(Emitted),
+    Before(EmissionRecord),
     /// No such letter.
     Unknown,
 }

@@ -64,7 +64,7 @@ impl EmailAddress {
 
     /// For people and for the directory.
     #[must_use]
-    pub fn written(&self) -> &str {
+    pub fn as_written(&self) -> &str {
         &self.written
     }
 
@@ -82,7 +82,7 @@ impl EmailAddress {
     /// One form for all spellings, to look up in the store: lower case, as in envelopes. An invalid address
     /// is only lowercased, so that older rows are found.
     #[must_use]
-    pub fn folded(text: &str) -> String {
+    pub fn normalize_address(text: &str) -> String {
         let lower = text.to_lowercase();
         lower.parse().map_or(lower, |address: Self| address.composed)
     }
@@ -123,7 +123,7 @@ impl Serialize for EmailAddress {
 /// Adds necessary quotes (RFC 5321 4.1.2) and removes the others.
 fn local_part(text: &str) -> Result<String, AddressError> {
     let content = match text.strip_prefix('"') {
-        Some(rest) => unquoted(rest).ok_or(AddressError::Quotes)?,
+        Some(rest) => parse_quoted(rest).ok_or(AddressError::Quotes)?,
         None if text.chars().all(|c| is_atom(c) || c == '.') => text.to_owned(),
         None if text.contains('@') => return Err(AddressError::Several),
         None => return Err(AddressError::NeedsQuotes),
@@ -136,7 +136,7 @@ fn local_part(text: &str) -> Result<String, AddressError> {
 }
 
 /// `rest` starts after the opening quote.
-fn unquoted(rest: &str) -> Option<String> {
+fn parse_quoted(rest: &str) -> Option<String> {
     let mut chars = rest.strip_suffix('"')?.chars();
     let mut content = String::new();
     while let Some(c) = chars.next() {
@@ -223,7 +223,7 @@ mod tests {
             assert_eq!(composed(written).as_deref(), Ok(expected), "{written}");
         }
         let written: EmailAddress = "hanako.@bücher.example".parse().unwrap();
-        assert_eq!(written.written(), "hanako.@bücher.example");
+        assert_eq!(written.as_written(), "hanako.@bücher.example");
         assert_eq!((written.local_part(), written.domain()), ("\"hanako.\"", "xn--bcher-kva.example"));
         assert_eq!(serde_json::to_value(&written).unwrap(), "hanako.@bücher.example");
     }
@@ -284,7 +284,7 @@ mod tests {
             ("V@[127.0.0.1]", "v@[127.0.0.1]"),
             ("", ""),
         ] {
-            assert_eq!(EmailAddress::folded(text), folded);
+            assert_eq!(EmailAddress::normalize_address(text), folded);
         }
     }
 

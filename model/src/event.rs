@@ -8,17 +8,17 @@ use tidings_proto::v1;
 
 use crate::{
     Key,
-    foreign_text::shown,
-    limits::{self, Invalid},
+    foreign_text::printable_name,
+    limits::{self, InvalidField},
     when::{self, TimeError},
-    wire::Edition,
+    wire::ContractEdition,
 };
 
 mod content;
 mod payload;
 
-pub use content::{Content, Fate, RecordedContent, Repetition};
-pub use payload::Payload;
+pub use content::{EventContent, EventFate, EventRepetition, RecordedContent};
+pub use payload::EventPayload;
 
 const YEAR_ONE: Timestamp = Timestamp::constant(-62_135_596_800, 0);
 
@@ -47,8 +47,8 @@ pub struct Event {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub urgent: bool,
     /// Values for templates: `title`, `url`, `excerpt` and anything else.
-    #[serde(default, skip_serializing_if = "Payload::is_empty")]
-    pub payload: Payload,
+    #[serde(default, skip_serializing_if = "EventPayload::is_empty")]
+    pub payload: EventPayload,
 }
 
 impl Event {
@@ -56,18 +56,18 @@ impl Event {
     ///
     /// # Errors
     /// Names the first field that is missing or exceeds its limit.
-    pub fn from_wire(wire: v1::Event, default: Option<&Key>) -> Result<(Key, Self), Invalid> {
-        Self::from_wire_by(Edition::Today, wire, default)
+    pub fn from_wire(wire: v1::Event, default: Option<&Key>) -> Result<(Key, Self), InvalidField> {
+        Self::from_wire_by(ContractEdition::Today, wire, default)
     }
 
     pub(crate) fn from_wire_by(
-        edition: Edition,
+        edition: ContractEdition,
         wire: v1::Event,
         default: Option<&Key>,
-    ) -> Result<(Key, Self), Invalid> {
+    ) -> Result<(Key, Self), InvalidField> {
         let key = Key::of_wire(&wire.tenant, &wire.digest, &wire.user, default)?;
-        limits::id("event_id", &wire.event_id)?;
-        limits::id("category", &wire.category)?;
+        limits::check_id("event_id", &wire.event_id)?;
+        limits::check_id("category", &wire.category)?;
         limits::optional_id("entity_type", &wire.entity_type)?;
         limits::optional_id("entity_id", &wire.entity_id)?;
         limits::optional_id("actor", &wire.actor)?;
@@ -83,20 +83,23 @@ impl Event {
             occurred_at,
             counts: wire.counts,
             urgent: wire.urgent,
-            payload: Payload::from_wire(wire.payload)?,
+            payload: EventPayload::from_wire(wire.payload)?,
         };
         Ok((key, event))
     }
 
-    pub(crate) fn occurred_at(edition: Edition, wire: Option<tidings_proto::Timestamp>) -> Result<Timestamp, Invalid> {
-        let at = wire.ok_or_else(|| Invalid::new("occurred_at", "is required"))?;
-        let invalid = |error: TimeError| Invalid::new("occurred_at", error.to_string());
+    pub(crate) fn occurred_at(
+        edition: ContractEdition,
+        wire: Option<tidings_proto::Timestamp>,
+    ) -> Result<Timestamp, InvalidField> {
+        let at = wire.ok_or_else(|| InvalidField::new("occurred_at", "is required"))?;
+        let invalid = |error: TimeError| InvalidField::new("occurred_at", error.to_string());
         match edition {
-            Edition::Former => {
+            ContractEdition::Former => {
                 let at = Timestamp::try_from(at).ok().filter(|at| *at >= YEAR_ONE);
                 at.ok_or_else(|| invalid(TimeError::OutOfRange))
             }
-            Edition::Today => {
+            ContractEdition::Today => {
                 let at = when::from_seconds(at.seconds, at.nanos).map_err(invalid)?;
                 if at == YEAR_ONE { Err(invalid(TimeError::Unset)) } else { Ok(at) }
             }
@@ -104,19 +107,22 @@ impl Event {
     }
 }
 
-fn check_counts(edition: Edition, counts: &BTreeMap<String, i64>) -> Result<(), Invalid> {
+fn check_counts(edition: ContractEdition, counts: &BTreeMap<String, i64>) -> Result<(), InvalidField> {
     if counts.len() > limits::COUNTS {
-        return Err(Invalid::new("counts", format!("has {} names, the limit is {}", counts.len(), limits::COUNTS)));
+        return Err(InvalidField::new(
+            "counts",
+            format!("has {} names, the limit is {}", counts.len(), limits::COUNTS),
+        ));
     }
     let over = |count: &i64| count.unsigned_abs() > limits::COUNT.unsigned_abs();
-    if edition == Edition::Today
+    if edition == ContractEdition::Today
         && let Some((name, _)) = counts.iter().find(|(_, count)| over(count))
     {
-        return Err(Invalid::new(&format!("counts.{}", shown(name)), limits::over_count()));
+        return Err(InvalidField::new(&format!("counts.{}", printable_name(name)), limits::over_count()));
     }
     for name in counts.keys() {
-        limits::id("counts", name)?;
-        limits::bytes("counts", name.len(), limits::COUNT_NAME_BYTES)?;
+        limits::check_id("counts", name)?;
+        limits::check_bytes("counts", name.len(), limits::COUNT_NAME_BYTES)?;
     }
     Ok(())
 }

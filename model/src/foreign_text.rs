@@ -96,7 +96,7 @@ pub fn first_grapheme(text: &str) -> &str {
     text.graphemes(true).next().unwrap_or_default()
 }
 
-pub(crate) const fn kind(value: &Value) -> &'static str {
+pub(crate) const fn json_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "true or false",
@@ -108,7 +108,7 @@ pub(crate) const fn kind(value: &Value) -> &'static str {
 }
 
 /// Anything else than a name, e.g. an address, becomes `?`.
-pub(crate) fn shown(name: &str) -> String {
+pub(crate) fn printable_name(name: &str) -> String {
     let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | ' ' | '$');
     if name.is_empty() || name.len() > 64 || !name.chars().all(is_name) { "?".to_owned() } else { name.to_owned() }
 }

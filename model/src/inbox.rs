@@ -11,7 +11,7 @@ use tidings_proto::v1;
 
 use crate::{
     Event, Key, Retract, StoredWait,
-    limits::{self, Invalid},
+    limits::{self, InvalidField},
 };
 
 /// Protects against a forwarder that vanished.
@@ -24,60 +24,62 @@ pub const LOOK: Duration = Duration::from_millis(250);
 
 impl StoredWait {
     /// No backoff is longer.
-    pub const INBOX_LEASE: Self = Self::of(LEASE);
+    pub const INBOX_LEASE: Self = Self::with_longest(LEASE);
 }
 
 closed_set! {
-    pub enum Kind {
+    pub enum InboxItemKind {
         Event = "event",
         Retract = "retract",
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Item {
+pub struct InboxItem {
     pub key: Key,
-    pub kind: Kind,
+    pub kind: InboxItemKind,
     /// The proto3-JSON without the key.
     pub json: String,
 }
 
-impl Item {
+impl InboxItem {
     /// Validates an event.
     ///
     /// # Errors
     /// Names the first field that is missing or exceeds its limit.
-    pub fn event(wire: v1::Event) -> Result<Self, Invalid> {
+    pub fn from_wire_event(wire: v1::Event) -> Result<Self, InvalidField> {
         let (key, event) = Event::from_wire(wire, None)?;
-        Self::of(key, &event)
+        Self::from_event(key, &event)
     }
 
-    pub fn of(key: Key, event: &Event) -> Result<Self, Invalid> {
-        Ok(Self { key, kind: Kind::Event, json: json(event)? })
+    /// # Errors
+    /// The payload cannot be written as JSON.
+    pub fn from_event(key: Key, event: &Event) -> Result<Self, InvalidField> {
+        Ok(Self { key, kind: InboxItemKind::Event, json: to_json(event)? })
     }
 
     /// Validates a retract.
     ///
     /// # Errors
-    /// As for [`Item::event`].
-    pub fn retract(wire: v1::Retract) -> Result<Self, Invalid> {
+    /// As for [`InboxItem::from_wire_event`].
+    pub fn from_wire_retract(wire: v1::Retract) -> Result<Self, InvalidField> {
         let (key, _) = Retract::from_wire(wire.clone(), None)?;
         // The key is implied by the workflow id.
         let keyless = v1::Retract { tenant: String::new(), user: String::new(), digest: String::new(), ..wire };
-        Ok(Self { key, kind: Kind::Retract, json: json(&keyless)? })
+        Ok(Self { key, kind: InboxItemKind::Retract, json: to_json(&keyless)? })
     }
 }
 
-fn json(content: &impl Serialize) -> Result<String, Invalid> {
-    serde_json::to_string(content).map_err(|error| Invalid::new("payload", error.to_string()))
+fn to_json(content: &impl Serialize) -> Result<String, InvalidField> {
+    serde_json::to_string(content).map_err(|error| InvalidField::new("payload", error.to_string()))
 }
 
 /// A queued item.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Waiting {
+pub struct PendingItem {
     /// The order of arrival.
     pub id: i64,
-    pub kind: Kind,
+    pub kind: InboxItemKind,
     pub json: String,
 }
 
@@ -95,17 +97,19 @@ pub fn batch_len(sizes: impl IntoIterator<Item = usize>) -> usize {
 /// How many items one signal may carry. Events apply before retracts within a signal. So if an item retracts
 /// an id, a later event with this id (e.g. an alert firing again) has to wait for the next signal.
 #[must_use]
-pub fn ordered_len(items: &[Waiting]) -> usize {
+pub fn ordered_len(items: &[PendingItem]) -> usize {
     #[derive(Deserialize)]
-    struct Named {
+    struct EventIdField {
         #[serde(default, alias = "eventId")]
         event_id: String,
     }
-    let id = |item: &Waiting| serde_json::from_str(&item.json).map(|Named { event_id }| event_id).unwrap_or_default();
+    let id = |item: &PendingItem| {
+        serde_json::from_str(&item.json).map(|EventIdField { event_id }| event_id).unwrap_or_default()
+    };
     let mut taken_back = BTreeSet::new();
-    let follows = |item: &Waiting| match item.kind {
-        Kind::Event => !taken_back.is_empty() && taken_back.contains(&id(item)),
-        Kind::Retract => {
+    let follows = |item: &PendingItem| match item.kind {
+        InboxItemKind::Event => !taken_back.is_empty() && taken_back.contains(&id(item)),
+        InboxItemKind::Retract => {
             taken_back.extend(Some(id(item)).filter(|id| !id.is_empty()));
             false
         }
@@ -114,72 +118,73 @@ pub fn ordered_len(items: &[Waiting]) -> usize {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lease {
+pub struct KeyLease {
     pub free_at: Timestamp,
     /// Consecutive failed signals.
     pub failures: u32,
 }
 
-impl Lease {
+impl KeyLease {
     #[must_use]
-    pub fn taken(failures: u32, now: Timestamp) -> Self {
+    pub fn acquire_at(failures: u32, now: Timestamp) -> Self {
         Self { free_at: now.saturating_add(LEASE).unwrap_or(Timestamp::MAX), failures }
     }
 
     #[must_use]
-    pub fn sent(started: Timestamp) -> Self {
+    pub fn after_success(started: Timestamp) -> Self {
         Self { free_at: started.saturating_add(PACE).unwrap_or(Timestamp::MAX), failures: 0 }
     }
 
     /// Backs off for 1 s, doubling with each failure up to 30 s.
     #[must_use]
-    pub fn failed(self, now: Timestamp) -> Self {
+    pub fn after_failure(self, now: Timestamp) -> Self {
         let wait = SignedDuration::from_secs(1 << self.failures.min(5)).min(LONGEST_WAIT);
         Self { free_at: now.saturating_add(wait).unwrap_or(Timestamp::MAX), failures: self.failures.saturating_add(1) }
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct QueuedKey {
     pub key: Key,
     /// `None` if no forwarder held the key lately.
-    pub lease: Option<Lease>,
+    pub lease: Option<KeyLease>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum ForwarderStep {
     /// Lease these keys and send.
-    Lease(Vec<Found>),
+    Lease(Vec<QueuedKey>),
     /// All keys are leased: poll again later.
     Wait(Duration),
 }
 
 /// `room` is how many more keys the forwarder can serve.
 #[must_use]
-pub fn next(found: Vec<Found>, room: usize, now: Timestamp) -> Next {
-    let held_until =
-        |found: &Found| found.lease.map(|lease| lease.free_at).filter(|at| StoredWait::INBOX_LEASE.holds(*at, now));
+pub fn next(found: Vec<QueuedKey>, room: usize, now: Timestamp) -> ForwarderStep {
+    let held_until = |found: &QueuedKey| {
+        found.lease.map(|lease| lease.free_at).filter(|at| StoredWait::INBOX_LEASE.is_active(*at, now))
+    };
     let earliest = found.iter().filter_map(held_until).min();
     let free: Vec<_> = found.into_iter().filter(|found| held_until(found).is_none()).take(room).collect();
     if !free.is_empty() {
-        return Next::Lease(free);
+        return ForwarderStep::Lease(free);
     }
     let wait = earliest.map_or(LOOK, |at| Duration::try_from(at.duration_since(now)).unwrap_or(LOOK));
-    Next::Wait(wait.min(LOOK))
+    ForwarderStep::Wait(wait.min(LOOK))
 }
 
 /// The items that wait in the inbox.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = InboxDepth))]
-pub struct Depth {
+pub struct InboxDepth {
     pub events: u64,
     pub bytes: u64,
     /// When the oldest item arrived, if any.
     pub oldest: Option<Timestamp>,
 }
 
-impl Depth {
+impl InboxDepth {
     #[must_use]
     pub fn oldest_seconds(&self, now: Timestamp) -> u64 {
         self.oldest.map_or(0, |at| u64::try_from(now.duration_since(at).as_secs()).unwrap_or(0))
@@ -188,7 +193,7 @@ impl Depth {
 
 /// Capacity and retention of the inbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct InboxLimits {
     pub bytes: u64,
     /// Of the oldest queued item.
     pub age: Duration,
@@ -196,17 +201,17 @@ pub struct Limits {
     pub keep: Duration,
 }
 
-impl Default for Limits {
+impl Default for InboxLimits {
     fn default() -> Self {
         let day = Duration::from_hours(24);
         Self { bytes: 4 << 30, age: day, keep: day * 3 }
     }
 }
 
-impl Limits {
+impl InboxLimits {
     /// `since` counts the bytes added after `depth` was measured.
     #[must_use]
-    pub fn has_room(&self, depth: Depth, since: u64, now: Timestamp) -> bool {
+    pub fn has_room(&self, depth: InboxDepth, since: u64, now: Timestamp) -> bool {
         depth.bytes.saturating_add(since) <= self.bytes && depth.oldest_seconds(now) <= self.age.as_secs()
     }
 }
@@ -221,52 +226,52 @@ mod tests {
         Timestamp::from_millisecond(1_800_000_000_000 + milliseconds).unwrap()
     }
 
-    fn found(user: &str, free_at: Option<i64>) -> Found {
+    fn found(user: &str, free_at: Option<i64>) -> QueuedKey {
         let key = Key::new("acme".into(), "activity".into(), user.into()).unwrap();
-        Found { key, lease: free_at.map(|free| Lease { free_at: at(free), failures: 0 }) }
+        QueuedKey { key, lease: free_at.map(|free| KeyLease { free_at: at(free), failures: 0 }) }
     }
 
     #[test]
     fn a_forwarder_takes_the_free_keys_and_waits_for_the_next_one() {
         let (new, free, busy) = (found("a", None), found("b", Some(0)), found("c", Some(100)));
         let all = vec![busy.clone(), new.clone(), free.clone()];
-        assert_eq!(next(all.clone(), 9, at(0)), Next::Lease(vec![new.clone(), free]));
-        assert_eq!(next(all, 1, at(0)), Next::Lease(vec![new]));
-        assert_eq!(next(vec![busy.clone()], 9, at(40)), Next::Wait(Duration::from_millis(60)));
-        assert_eq!(next(vec![found("c", Some(30_000))], 9, at(0)), Next::Wait(LOOK));
+        assert_eq!(next(all.clone(), 9, at(0)), ForwarderStep::Lease(vec![new.clone(), free]));
+        assert_eq!(next(all, 1, at(0)), ForwarderStep::Lease(vec![new]));
+        assert_eq!(next(vec![busy.clone()], 9, at(40)), ForwarderStep::Wait(Duration::from_millis(60)));
+        assert_eq!(next(vec![found("c", Some(30_000))], 9, at(0)), ForwarderStep::Wait(LOOK));
         let ahead = found("d", Some(86_400_000));
         assert_eq!(
             next(vec![ahead.clone()], 9, at(0)),
-            Next::Lease(vec![ahead]),
+            ForwarderStep::Lease(vec![ahead]),
             "a forwarder's clock was a day ahead"
         );
-        assert_eq!(next(vec![], 9, at(0)), Next::Wait(LOOK));
-        assert_eq!(next(vec![busy], 9, at(100)), Next::Lease(vec![found("c", Some(100))]));
+        assert_eq!(next(vec![], 9, at(0)), ForwarderStep::Wait(LOOK));
+        assert_eq!(next(vec![busy], 9, at(100)), ForwarderStep::Lease(vec![found("c", Some(100))]));
     }
 
     #[test]
     fn a_key_gets_five_signals_a_second_and_waits_longer_after_failures() {
-        assert_eq!(Lease::sent(at(0)).free_at, at(200));
-        let mut lease = Lease::taken(0, at(0));
+        assert_eq!(KeyLease::after_success(at(0)).free_at, at(200));
+        let mut lease = KeyLease::acquire_at(0, at(0));
         assert_eq!(lease.free_at, at(30_000));
         let waits: Vec<_> = (0..7)
             .map(|_| {
-                lease = lease.failed(at(0));
+                lease = lease.after_failure(at(0));
                 lease.free_at.duration_since(at(0)).as_secs()
             })
             .collect();
         assert_eq!(waits, [1, 2, 4, 8, 16, 30, 30]);
-        assert_eq!(Lease::sent(at(0)).failures, 0);
+        assert_eq!(KeyLease::after_success(at(0)).failures, 0);
     }
 
     #[test]
     fn an_inbox_is_full_by_bytes_or_by_age() {
-        let limits = Limits { bytes: 100, age: Duration::from_mins(1), keep: Duration::ZERO };
-        let depth = Depth { events: 1, bytes: 90, oldest: Some(at(0)) };
+        let limits = InboxLimits { bytes: 100, age: Duration::from_mins(1), keep: Duration::ZERO };
+        let depth = InboxDepth { events: 1, bytes: 90, oldest: Some(at(0)) };
         assert!(limits.has_room(depth, 10, at(60_000)));
         assert!(!limits.has_room(depth, 11, at(0)));
         assert!(!limits.has_room(depth, 0, at(61_000)));
-        assert!(limits.has_room(Depth::default(), 0, at(999_000)));
+        assert!(limits.has_room(InboxDepth::default(), 0, at(999_000)));
     }
 
     #[test]
@@ -278,7 +283,7 @@ mod tests {
 
     #[test]
     fn an_event_that_follows_the_retract_of_its_id_goes_with_the_next_signal() {
-        use Kind::{Event, Retract};
+        use InboxItemKind::{Event, Retract};
         for (items, len) in [
             (vec![], 0),
             (vec![(Event, "a"), (Retract, "a"), (Event, "b")], 3),
@@ -286,12 +291,12 @@ mod tests {
             (vec![(Retract, "a"), (Retract, "b"), (Event, "b")], 2),
             (vec![(Retract, ""), (Event, "a")], 2),
         ] {
-            let waiting = |(kind, id): &(Kind, &str)| {
+            let waiting = |(kind, id): &(InboxItemKind, &str)| {
                 let json = match (*kind, *id) {
                     (Retract, "") => r#"{"category":"comment"}"#.to_owned(),
                     (_, id) => format!(r#"{{"event_id":"{id}"}}"#),
                 };
-                Waiting { id: 0, kind: *kind, json }
+                PendingItem { id: 0, kind: *kind, json }
             };
             assert_eq!(ordered_len(&items.iter().map(waiting).collect::<Vec<_>>()), len, "{items:?}");
         }
@@ -303,13 +308,13 @@ mod tests {
             free in proptest::collection::vec(proptest::option::of(-500_i64..500), 0..8), room in 1_usize..5,
         ) {
             let keys: Vec<_> = free.iter().enumerate().map(|(n, free)| found(&format!("u{n}"), *free)).collect();
-            let is_free = |found: &Found| found.lease.is_none_or(|lease| lease.free_at <= at(0));
+            let is_free = |found: &QueuedKey| found.lease.is_none_or(|lease| lease.free_at <= at(0));
             match next(keys.clone(), room, at(0)) {
-                Next::Lease(taken) => {
+                ForwarderStep::Lease(taken) => {
                     prop_assert!(!taken.is_empty() && taken.len() <= room);
                     prop_assert!(taken.iter().all(is_free));
                 }
-                Next::Wait(wait) => {
+                ForwarderStep::Wait(wait) => {
                     prop_assert!(!keys.iter().any(is_free));
                     let until = at(0) + SignedDuration::try_from(wait).unwrap();
                     prop_assert!(keys.iter().all(|found| found.lease.is_some_and(|lease| until <= lease.free_at)));

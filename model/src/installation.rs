@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// Never starts anything; its argument is the [`Claim`]. A schedule outlives the namespace's retention and
+/// Never starts anything; its argument is the [`InstallationClaim`]. A schedule outlives the namespace's retention and
 /// only needs the writer role.
 pub const SCHEDULE: &str = "tidings-installation";
 /// Time between two beats, over all workers.
@@ -27,7 +27,7 @@ pub struct Installation {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Claim {
+pub struct InstallationClaim {
     pub identity: Uuid,
     pub beat: Uuid,
     pub place: String,
@@ -37,7 +37,7 @@ pub struct Claim {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum NamespaceOwnership {
     Vacant,
     Ours,
     /// Another installation owns the namespace.
@@ -52,30 +52,30 @@ pub enum Standing {
 
 impl Installation {
     #[must_use]
-    pub fn claim(&self, at: Option<Timestamp>) -> Claim {
-        Claim { identity: self.identity, beat: self.beat, place: self.place.clone(), at }
+    pub fn claim(&self, at: Option<Timestamp>) -> InstallationClaim {
+        InstallationClaim { identity: self.identity, beat: self.beat, place: self.place.clone(), at }
     }
 
     #[must_use]
-    pub fn standing(&self, claim: Option<&Claim>, now: Timestamp) -> Standing {
-        let Some(claim) = claim else { return Standing::Vacant };
+    pub fn check_ownership(&self, claim: Option<&InstallationClaim>, now: Timestamp) -> NamespaceOwnership {
+        let Some(claim) = claim else { return NamespaceOwnership::Vacant };
         if claim.identity != self.identity {
-            return Standing::Foreign { identity: claim.identity };
+            return NamespaceOwnership::Foreign { identity: claim.identity };
         }
         match claim.seen_lately(now) {
-            Some(seen_at) if !self.has(claim) => Standing::Copy { seen_at },
-            _ => Standing::Ours,
+            Some(seen_at) if !self.matches_claim(claim) => NamespaceOwnership::Copy { seen_at },
+            _ => NamespaceOwnership::Ours,
         }
     }
 
     /// Compares the place and the last two beats.
     #[must_use]
-    pub fn has(&self, claim: &Claim) -> bool {
+    pub fn matches_claim(&self, claim: &InstallationClaim) -> bool {
         claim.place == self.place && [self.beat, self.before].contains(&claim.beat)
     }
 }
 
-impl Claim {
+impl InstallationClaim {
     /// `None` if the workers are gone. Clocks differ, so this may be in the future.
     #[must_use]
     pub fn seen_lately(&self, now: Timestamp) -> Option<Timestamp> {
@@ -93,23 +93,23 @@ mod tests {
         let at = |seconds| Timestamp::from_second(1_800_000_000 + seconds).unwrap();
         let ours = Installation { identity: id(1), beat: id(20), before: id(19), place: "here".into() };
         let claim = |identity, beat, place: &str, seen: Option<i64>| {
-            Some(Claim { identity: id(identity), beat: id(beat), place: place.into(), at: seen.map(at) })
+            Some(InstallationClaim { identity: id(identity), beat: id(beat), place: place.into(), at: seen.map(at) })
         };
-        let copy = |seconds| Standing::Copy { seen_at: at(seconds) };
+        let copy = |seconds| NamespaceOwnership::Copy { seen_at: at(seconds) };
         for (claim, expected) in [
-            (None, Standing::Vacant),
-            (claim(1, 20, "here", Some(0)), Standing::Ours),
-            (claim(1, 19, "here", Some(0)), Standing::Ours),
+            (None, NamespaceOwnership::Vacant),
+            (claim(1, 20, "here", Some(0)), NamespaceOwnership::Ours),
+            (claim(1, 19, "here", Some(0)), NamespaceOwnership::Ours),
             (claim(1, 21, "here", Some(0)), copy(0)),
             (claim(1, 20, "there", Some(0)), copy(0)),
             (claim(1, 21, "there", Some(59)), copy(59)),
             (claim(1, 21, "there", Some(-59)), copy(-59)),
-            (claim(1, 21, "there", Some(-60)), Standing::Ours),
-            (claim(1, 21, "there", None), Standing::Ours),
-            (claim(2, 20, "here", None), Standing::Foreign { identity: id(2) }),
-            (claim(2, 20, "here", Some(0)), Standing::Foreign { identity: id(2) }),
+            (claim(1, 21, "there", Some(-60)), NamespaceOwnership::Ours),
+            (claim(1, 21, "there", None), NamespaceOwnership::Ours),
+            (claim(2, 20, "here", None), NamespaceOwnership::Foreign { identity: id(2) }),
+            (claim(2, 20, "here", Some(0)), NamespaceOwnership::Foreign { identity: id(2) }),
         ] {
-            assert_eq!(ours.standing(claim.as_ref(), at(0)), expected, "{claim:?}");
+            assert_eq!(ours.check_ownership(claim.as_ref(), at(0)), expected, "{claim:?}");
         }
     }
 }

@@ -9,8 +9,8 @@ use uuid::Uuid;
 
 use crate::{
     Key, StoredWait,
-    command::Order,
-    records::{AuditEntry, Page},
+    command::CommandContext,
+    records::{AuditEntry, PageRequest},
     without_addresses,
 };
 
@@ -31,7 +31,7 @@ pub const KEEP: SignedDuration = SignedDuration::from_hours(30 * 24);
 pub const LOOK: Duration = Duration::from_secs(1);
 
 impl StoredWait {
-    pub const JOB_LEASE: Self = Self::of(LEASE.unsigned_abs());
+    pub const JOB_LEASE: Self = Self::with_longest(LEASE.unsigned_abs());
 }
 
 closed_set! {
@@ -62,7 +62,7 @@ closed_set! {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = JobTask))]
 #[serde(tag = "order", rename_all = "snake_case")]
-pub enum Task {
+pub enum JobTask {
     Flush,
     Hold {
         /// Without it, only `release` ends the hold.
@@ -84,7 +84,7 @@ pub enum Task {
     },
 }
 
-impl Task {
+impl JobTask {
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -114,7 +114,7 @@ impl Task {
 pub struct Job {
     pub id: Uuid,
     #[serde(flatten)]
-    pub task: Task,
+    pub task: JobTask,
     /// The filter.
     #[serde(rename = "where")]
     pub words: String,
@@ -122,7 +122,7 @@ pub struct Job {
     pub tenant: Option<String>,
     /// The operator and the reason.
     #[serde(flatten)]
-    pub order: Order,
+    pub order: CommandContext,
     /// The job only selects its keys.
     pub dry_run: bool,
     pub state: JobState,
@@ -144,10 +144,10 @@ impl Job {
     #[must_use]
     pub const fn new(
         id: Uuid,
-        task: Task,
+        task: JobTask,
         words: String,
         tenant: Option<String>,
-        order: Order,
+        order: CommandContext,
         now: Timestamp,
     ) -> Self {
         Self {
@@ -175,8 +175,8 @@ impl Job {
     }
 
     #[must_use]
-    pub fn entry(&self) -> Option<AuditEntry> {
-        let entry = self.order.entry(&format!("job {}", self.task.name()), self.posted_at);
+    pub fn audit_entry(&self) -> Option<AuditEntry> {
+        let entry = self.order.audit_entry(&format!("job {}", self.task.name()), self.posted_at);
         let why = format!("{} (job {} where {})", self.order.why, self.id, self.words);
         (!self.dry_run).then_some(AuditEntry { why, ..entry })
     }
@@ -191,7 +191,7 @@ pub struct JobFilter {
     /// `None` for every tenant.
     pub tenant: Option<String>,
     #[serde(skip)]
-    pub page: Page<JobPlace>,
+    pub page: PageRequest<JobPlace>,
 }
 
 /// A key of a job and its result.
@@ -238,15 +238,15 @@ mod tests {
 
     use super::*;
 
-    fn job(task: Task) -> Job {
-        let order = Order { by: "token:1".into(), why: "ticket 812".into() };
+    fn job(task: JobTask) -> Job {
+        let order = CommandContext { by: "token:1".into(), why: "ticket 812".into() };
         Job::new(Uuid::nil(), task, "type=alerts".into(), Some("acme".into()), order, Timestamp::UNIX_EPOCH)
     }
 
     #[test]
     fn a_job_is_one_object_with_its_order_and_counts() {
         assert_eq!(
-            json!(job(Task::Hold { until: Some(Timestamp::UNIX_EPOCH) })),
+            json!(job(JobTask::Hold { until: Some(Timestamp::UNIX_EPOCH) })),
             json!({
                 "id": Uuid::nil(), "order": "hold", "until": "1970-01-01T00:00:00Z", "where": "type=alerts",
                 "tenant": "acme", "by": "token:1", "why": "ticket 812", "dry_run": false, "state": "waiting",
@@ -259,29 +259,29 @@ mod tests {
     #[test]
     fn an_order_comes_back_from_its_json_with_its_name() {
         for task in [
-            Task::Flush,
-            Task::Hold { until: None },
-            Task::Release,
-            Task::Drop,
-            Task::Retime { at: Some(Timestamp::UNIX_EPOCH) },
-            Task::Reopen { digest_id: None, may_duplicate: true },
+            JobTask::Flush,
+            JobTask::Hold { until: None },
+            JobTask::Release,
+            JobTask::Drop,
+            JobTask::Retime { at: Some(Timestamp::UNIX_EPOCH) },
+            JobTask::Reopen { digest_id: None, may_duplicate: true },
         ] {
             let json = json!(task);
             assert_eq!(json["order"], task.name());
-            assert_eq!(serde_json::from_value::<Task>(json).unwrap(), task);
+            assert_eq!(serde_json::from_value::<JobTask>(json).unwrap(), task);
         }
     }
 
     #[test]
     fn a_dry_run_is_not_audited() {
-        let entry = job(Task::Drop).entry().unwrap();
+        let entry = job(JobTask::Drop).audit_entry().unwrap();
         assert_eq!((entry.action.as_str(), entry.actor.as_str()), ("job drop", "token:1"));
         assert!(
             entry.why.starts_with("ticket 812 (job ") && entry.why.ends_with("where type=alerts)"),
             "{}",
             entry.why
         );
-        assert_eq!(Job { dry_run: true, ..job(Task::Drop) }.entry(), None);
+        assert_eq!(Job { dry_run: true, ..job(JobTask::Drop) }.audit_entry(), None);
     }
 
     #[test]

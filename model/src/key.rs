@@ -6,7 +6,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::{limits, limits::Invalid};
+use crate::{limits, limits::InvalidField};
 
 /// All except unreserved characters (RFC 3986).
 pub(crate) const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -33,16 +33,25 @@ impl Key {
     /// # Errors
     /// Names the field and the limit: an id is empty or has a control character, or the encoded workflow id
     /// exceeds [`limits::WORKFLOW_ID_BYTES`].
-    pub fn new(tenant: String, digest_type: String, user: String) -> Result<Self, Invalid> {
-        limits::id("tenant", &tenant)?;
-        limits::id("digest", &digest_type)?;
-        limits::id("user", &user)?;
+    pub fn new(tenant: String, digest_type: String, user: String) -> Result<Self, InvalidField> {
+        limits::check_id("tenant", &tenant)?;
+        limits::check_id("digest", &digest_type)?;
+        limits::check_id("user", &user)?;
         let key = Self { tenant, digest_type, user };
-        limits::bytes("tenant, digest and user as a workflow id", key.workflow_id().len(), limits::WORKFLOW_ID_BYTES)?;
+        limits::check_bytes(
+            "tenant, digest and user as a workflow id",
+            key.workflow_id().len(),
+            limits::WORKFLOW_ID_BYTES,
+        )?;
         Ok(key)
     }
 
-    pub(crate) fn of_wire(tenant: &str, digest: &str, user: &str, default: Option<&Self>) -> Result<Self, Invalid> {
+    pub(crate) fn of_wire(
+        tenant: &str,
+        digest: &str,
+        user: &str,
+        default: Option<&Self>,
+    ) -> Result<Self, InvalidField> {
         let part = |own: &str, inherited: fn(&Self) -> &String| match default {
             Some(key) if own.is_empty() => inherited(key).clone(),
             _ => own.to_owned(),
@@ -64,10 +73,10 @@ impl Key {
 
     /// # Errors
     /// If the id is not exactly as [`Key::workflow_id`] writes it.
-    pub fn from_workflow_id(id: &str) -> Result<Self, Invalid> {
-        let key: Self = id.strip_prefix("digest/").ok_or_else(|| Invalid::workflow_id(id))?.parse()?;
+    pub fn from_workflow_id(id: &str) -> Result<Self, InvalidField> {
+        let key: Self = id.strip_prefix("digest/").ok_or_else(|| InvalidField::workflow_id(id))?.parse()?;
         // Two spellings of one key would create two workflows.
-        if key.workflow_id() == id { Ok(key) } else { Err(Invalid::workflow_id(id)) }
+        if key.workflow_id() == id { Ok(key) } else { Err(InvalidField::workflow_id(id)) }
     }
 
     /// `window` counts the windows in the chain of runs which began with `first_run_id`. The id stays the
@@ -99,15 +108,15 @@ impl fmt::Display for Key {
 }
 
 impl FromStr for Key {
-    type Err = Invalid;
+    type Err = InvalidField;
 
-    fn from_str(text: &str) -> Result<Self, Invalid> {
+    fn from_str(text: &str) -> Result<Self, InvalidField> {
         let parts: Vec<_> = text.split('/').map(|part| percent_decode_str(part).decode_utf8()).collect();
         match parts.as_slice() {
             [Ok(tenant), Ok(digest_type), Ok(user)] => {
                 Self::new(tenant.to_string(), digest_type.to_string(), user.to_string())
             }
-            _ => Err(Invalid::key(text)),
+            _ => Err(InvalidField::key(text)),
         }
     }
 }
@@ -121,14 +130,14 @@ pub struct PersonId {
 impl PersonId {
     /// # Errors
     /// Names the field and the limit.
-    pub fn new(tenant: String, user: String) -> Result<Self, Invalid> {
-        limits::id("tenant", &tenant)?;
-        limits::id("user", &user)?;
+    pub fn new(tenant: String, user: String) -> Result<Self, InvalidField> {
+        limits::check_id("tenant", &tenant)?;
+        limits::check_id("user", &user)?;
         Ok(Self { tenant, user })
     }
 
     #[must_use]
-    pub fn of(key: &Key) -> Self {
+    pub fn from_key(key: &Key) -> Self {
         Self { tenant: key.tenant.clone(), user: key.user.clone() }
     }
 
@@ -154,12 +163,15 @@ impl fmt::Display for PersonId {
 }
 
 impl FromStr for PersonId {
-    type Err = Invalid;
+    type Err = InvalidField;
 
-    fn from_str(text: &str) -> Result<Self, Invalid> {
+    fn from_str(text: &str) -> Result<Self, InvalidField> {
         let parts: Vec<_> = text.split('/').map(|part| percent_decode_str(part).decode_utf8()).collect();
         let [Ok(tenant), Ok(user)] = parts.as_slice() else {
-            return Err(Invalid::new("person", format!("{text:?} is not TENANT/USER with each part percent-encoded")));
+            return Err(InvalidField::new(
+                "person",
+                format!("{text:?} is not TENANT/USER with each part percent-encoded"),
+            ));
         };
         Self::new(tenant.to_string(), user.to_string())
     }
@@ -182,11 +194,11 @@ impl MessageKey {
     /// # Errors
     /// Names the field and the limit: a part is empty or has a control character, or the encoded workflow id
     /// exceeds [`limits::WORKFLOW_ID_BYTES`].
-    pub fn new(tenant: String, key: String) -> Result<Self, Invalid> {
-        limits::id("tenant", &tenant)?;
-        limits::id("key", &key)?;
+    pub fn new(tenant: String, key: String) -> Result<Self, InvalidField> {
+        limits::check_id("tenant", &tenant)?;
+        limits::check_id("key", &key)?;
         let key = Self { tenant, key };
-        limits::bytes("tenant and key as a workflow id", key.workflow_id().len(), limits::WORKFLOW_ID_BYTES)?;
+        limits::check_bytes("tenant and key as a workflow id", key.workflow_id().len(), limits::WORKFLOW_ID_BYTES)?;
         Ok(key)
     }
 

@@ -52,22 +52,22 @@ pub mod window;
 pub mod wire;
 mod zone;
 
-pub use alert::Alert;
-pub use cadence::{Cadence, CadenceField, CadenceKind, ParseError, Slide, words};
+pub use alert::AlertName;
+pub use cadence::{Cadence, CadenceField, CadenceKind, ParseError, SlidingDeadline, words};
 pub use email_address::{AddressError, EmailAddress, UnsendableAddress};
-pub use event::{Content, Event, Fate, Payload, RecordedContent, Repetition};
+pub use event::{Event, EventContent, EventFate, EventPayload, EventRepetition, RecordedContent};
 pub use host_name::is_host_name;
 pub use key::{Key, MessageKey, PersonId};
-pub use link::Link;
+pub use link::UnsubscribeLink;
 pub use page_link::{AsBeforeLink, ClickLink, OpenLink, PreferencesLink, ViewLink};
 pub use provider::Provider;
-pub use quiet::{Quiet, QuietTime, WholeWeek};
+pub use quiet::{QuietHours, QuietTime, WholeWeek};
 pub use relay_url::RelayUrl;
 pub use relays_today::RelaysToday;
 pub use retract::Retract;
 pub use stored_wait::StoredWait;
-pub use text::{header_fault, hex, hex_sha256, nearest, presentable, without_addresses};
+pub use text::{header_fault, hex, hex_sha256, nearest_name, presentable, without_addresses};
 pub use zone::{
-    ZoneData, ZoneSource, canonical_zone, is_place, known_zone, time_zone, zone, zone_aliases, zone_data, zone_names,
-    zone_rules,
+    ZoneData, ZoneSource, canonical_zone, check_zone, is_place, known_zone, time_zone, zone_aliases, zone_data,
+    zone_names, zone_rules,
 };

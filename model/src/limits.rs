@@ -21,13 +21,13 @@ pub const BATCH_BYTES: usize = 256 * 1024;
 /// Field, problem and remedy.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize, thiserror::Error)]
 #[error("{field}: {problem}")]
-pub struct Invalid {
+pub struct InvalidField {
     /// As in the contract.
     pub field: String,
     pub problem: String,
 }
 
-impl Invalid {
+impl InvalidField {
     pub(crate) fn new(field: &str, problem: impl Into<String>) -> Self {
         Self { field: field.to_owned(), problem: problem.into() }
     }
@@ -49,35 +49,35 @@ pub(crate) fn over_count() -> String {
 ///
 /// # Errors
 /// Names the field and the limit.
-pub fn id(field: &str, value: &str) -> Result<(), Invalid> {
+pub fn check_id(field: &str, value: &str) -> Result<(), InvalidField> {
     if value.is_empty() {
-        return Err(Invalid::new(field, "is required"));
+        return Err(InvalidField::new(field, "is required"));
     }
     optional_id(field, value)
 }
 
-/// Like [`id`], but may be empty.
-pub(crate) fn optional_id(field: &str, value: &str) -> Result<(), Invalid> {
+/// Like [`check_id`], but may be empty.
+pub(crate) fn optional_id(field: &str, value: &str) -> Result<(), InvalidField> {
     if let Some(c) = value.chars().find(|c| c.is_control()) {
-        return Err(Invalid::new(field, format!("has the control character {c:?}; ids are UTF-8 without any")));
+        return Err(InvalidField::new(field, format!("has the control character {c:?}; ids are UTF-8 without any")));
     }
-    bytes(field, value.len(), ID_BYTES)
+    check_bytes(field, value.len(), ID_BYTES)
 }
 
 /// Neither blank nor with control characters.
-pub(crate) fn line(field: &str, value: &str, limit: usize) -> Result<(), Invalid> {
+pub(crate) fn check_line(field: &str, value: &str, limit: usize) -> Result<(), InvalidField> {
     if value.trim().is_empty() {
-        return Err(Invalid::new(field, "is required"));
+        return Err(InvalidField::new(field, "is required"));
     }
     if let Some(c) = value.chars().find(|c| c.is_control()) {
-        return Err(Invalid::new(field, format!("has the control character {c:?}; write one line of text")));
+        return Err(InvalidField::new(field, format!("has the control character {c:?}; write one line of text")));
     }
-    bytes(field, value.len(), limit)
+    check_bytes(field, value.len(), limit)
 }
 
-pub(crate) fn bytes(field: &str, size: usize, limit: usize) -> Result<(), Invalid> {
+pub(crate) fn check_bytes(field: &str, size: usize, limit: usize) -> Result<(), InvalidField> {
     if size <= limit {
         return Ok(());
     }
-    Err(Invalid::new(field, format!("has {size} bytes, the limit is {limit}")))
+    Err(InvalidField::new(field, format!("has {size} bytes, the limit is {limit}")))
 }

@@ -8,8 +8,8 @@ use uuid::Uuid;
 
 use crate::{
     Key,
-    limits::id,
-    link_keys::{self, LinkKeys, Purpose, VERSION},
+    limits::check_id,
+    link_keys::{self, LinkKeys, TokenPurpose, VERSION},
 };
 
 /// 128 bits of HMAC-SHA256.
@@ -21,25 +21,25 @@ const TOKEN_CHARS: usize = 3_200;
 const SEPARATOR: char = '\0';
 
 #[derive(Clone, PartialEq, Eq)]
-pub enum Link {
+pub enum UnsubscribeLink {
     /// `generation` identifies the person who had the id
-    /// ([`Facts::generation`](crate::records::Facts::generation)).
+    /// ([`KeyFacts::generation`](crate::records::KeyFacts::generation)).
     Unsubscribe { key: Key, message: Uuid, generation: u64 },
     /// Stops a tenant's bulk messages to an address. The token is encrypted, because a link should not reveal
     /// an address.
     Suppress { tenant: String, address: String, message: Uuid },
 }
 
-impl Link {
+impl UnsubscribeLink {
     /// In base64url; `None` without a signing key. The same link always gets the same token.
     #[must_use]
     pub fn token(&self, keys: &LinkKeys) -> Option<String> {
-        let key = keys.first()?;
+        let key = keys.signing_key()?;
         match self {
-            Self::Unsubscribe { .. } => signed_token(keys, Purpose::Unsubscribe, &self.said()),
+            Self::Unsubscribe { .. } => signed_token(keys, TokenPurpose::Unsubscribe, &self.signed_bytes()),
             Self::Suppress { .. } => {
-                let head = [VERSION, key.id, Purpose::Suppress as u8];
-                let sealed = key.seal(Purpose::Suppress, &head, &self.said())?;
+                let head = [VERSION, key.id, TokenPurpose::Suppress as u8];
+                let sealed = key.seal(TokenPurpose::Suppress, &head, &self.signed_bytes())?;
                 Some(URL_SAFE_NO_PAD.encode([&head, &sealed[..]].concat()))
             }
         }
@@ -47,17 +47,18 @@ impl Link {
 
     /// `None` unless one of the keys signed exactly these characters; the reason is not revealed.
     #[must_use]
-    pub fn read(keys: &LinkKeys, token: &str) -> Option<Self> {
-        let bytes = decoded(token)?;
+    pub fn from_token(keys: &LinkKeys, token: &str) -> Option<Self> {
+        let bytes = decode_token(token)?;
         let (head, rest) = bytes.split_first_chunk::<HEAD_BYTES>()?;
         let &[VERSION, id, purpose] = head else { return None };
         match purpose {
             b'u' => {
-                let said = keys.with_id(id).find_map(|key| verified(key, Purpose::Unsubscribe, head, rest))?;
+                let said =
+                    keys.with_id(id).find_map(|key| verify_signature(key, TokenPurpose::Unsubscribe, head, rest))?;
                 let (key, message, generation) = about_person(said)?;
                 Some(Self::Unsubscribe { key, message, generation })
             }
-            b's' => keys.with_id(id).find_map(|key| suppression(key, head, rest)),
+            b's' => keys.with_id(id).find_map(|key| open_suppress_link(key, head, rest)),
             _ => None,
         }
     }
@@ -77,30 +78,30 @@ impl Link {
         }
     }
 
-    fn said(&self) -> Vec<u8> {
+    fn signed_bytes(&self) -> Vec<u8> {
         match self {
-            Self::Unsubscribe { key, message, generation } => said_of_person(key, *message, *generation),
-            Self::Suppress { tenant, address, message } => said(*message, &[tenant, address]),
+            Self::Unsubscribe { key, message, generation } => signed_person_bytes(key, *message, *generation),
+            Self::Suppress { tenant, address, message } => signed_bytes(*message, &[tenant, address]),
         }
     }
 }
 
 /// The bytes to sign.
-pub(crate) fn said(message: Uuid, texts: &[&str]) -> Vec<u8> {
+pub(crate) fn signed_bytes(message: Uuid, texts: &[&str]) -> Vec<u8> {
     [message.as_bytes(), texts.join(&SEPARATOR.to_string()).as_bytes()].concat()
 }
 
 /// Leaves out generation 0, because older tokens have none.
-pub(crate) fn said_of_person(key: &Key, message: Uuid, generation: u64) -> Vec<u8> {
+pub(crate) fn signed_person_bytes(key: &Key, message: Uuid, generation: u64) -> Vec<u8> {
     let Key { tenant, digest_type, user } = key;
     let number = generation.to_string();
     let mut texts = vec![tenant.as_str(), digest_type, user];
     texts.extend((generation > 0).then_some(number.as_str()));
-    said(message, &texts)
+    signed_bytes(message, &texts)
 }
 
-pub(crate) fn signed_token(keys: &LinkKeys, purpose: Purpose, said: &[u8]) -> Option<String> {
-    let key = keys.first()?;
+pub(crate) fn signed_token(keys: &LinkKeys, purpose: TokenPurpose, said: &[u8]) -> Option<String> {
+    let key = keys.signing_key()?;
     let head = [VERSION, key.id, purpose as u8];
     let mac = key.sign(purpose, &[&head, said]);
     Some(URL_SAFE_NO_PAD.encode([&head, said, &mac.as_ref()[..MAC_BYTES]].concat()))
@@ -109,36 +110,41 @@ pub(crate) fn signed_token(keys: &LinkKeys, purpose: Purpose, said: &[u8]) -> Op
 /// `None` unless one of the keys signed exactly these characters for this purpose.
 pub(crate) fn verified_token<const N: usize>(
     keys: &LinkKeys,
-    purpose: Purpose,
+    purpose: TokenPurpose,
     token: &str,
 ) -> Option<(Uuid, [String; N])> {
-    texts(&verified_bytes(keys, purpose, token)?)
+    split_texts(&verified_bytes(keys, purpose, token)?)
 }
 
 /// Returns key, message id and the person's generation.
-pub(crate) fn verified_person_token(keys: &LinkKeys, purpose: Purpose, token: &str) -> Option<(Key, Uuid, u64)> {
+pub(crate) fn verified_person_token(keys: &LinkKeys, purpose: TokenPurpose, token: &str) -> Option<(Key, Uuid, u64)> {
     about_person(&verified_bytes(keys, purpose, token)?)
 }
 
-fn verified_bytes(keys: &LinkKeys, purpose: Purpose, token: &str) -> Option<Vec<u8>> {
-    let bytes = decoded(token)?;
+fn verified_bytes(keys: &LinkKeys, purpose: TokenPurpose, token: &str) -> Option<Vec<u8>> {
+    let bytes = decode_token(token)?;
     let (head, rest) = bytes.split_first_chunk::<HEAD_BYTES>()?;
     let &[VERSION, id, byte] = head else { return None };
     let mut keys = keys.with_id(id).filter(|_| byte == purpose as u8);
-    keys.find_map(|key| verified(key, purpose, head, rest)).map(<[u8]>::to_vec)
+    keys.find_map(|key| verify_signature(key, purpose, head, rest)).map(<[u8]>::to_vec)
 }
 
-fn decoded(token: &str) -> Option<Vec<u8>> {
+fn decode_token(token: &str) -> Option<Vec<u8>> {
     (token.len() <= TOKEN_CHARS).then(|| URL_SAFE_NO_PAD.decode(token).ok())?
 }
 
-fn verified<'a>(key: &link_keys::Key, purpose: Purpose, head: &[u8], rest: &'a [u8]) -> Option<&'a [u8]> {
+fn verify_signature<'a>(
+    key: &link_keys::LinkKey,
+    purpose: TokenPurpose,
+    head: &[u8],
+    rest: &'a [u8],
+) -> Option<&'a [u8]> {
     let (said, mac) = rest.split_last_chunk::<MAC_BYTES>()?;
-    key.signed(purpose, &[head, said], mac).then_some(said)
+    key.verify_signature(purpose, &[head, said], mac).then_some(said)
 }
 
 /// Never shows an address.
-impl fmt::Debug for Link {
+impl fmt::Debug for UnsubscribeLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unsubscribe { key, message, .. } => write!(f, "Unsubscribe({key}, {message})"),
@@ -147,15 +153,15 @@ impl fmt::Debug for Link {
     }
 }
 
-fn suppression(key: &link_keys::Key, head: &[u8], rest: &[u8]) -> Option<Link> {
-    let (message, [tenant, address]) = texts(&key.open(Purpose::Suppress, head, rest)?)?;
-    id("tenant", &tenant).ok()?;
-    Some(Link::Suppress { tenant, address, message })
+fn open_suppress_link(key: &link_keys::LinkKey, head: &[u8], rest: &[u8]) -> Option<UnsubscribeLink> {
+    let (message, [tenant, address]) = split_texts(&key.open(TokenPurpose::Suppress, head, rest)?)?;
+    check_id("tenant", &tenant).ok()?;
+    Some(UnsubscribeLink::Suppress { tenant, address, message })
 }
 
-/// Parses the bytes from [`said_of_person`].
+/// Parses the bytes from [`signed_person_bytes`].
 fn about_person(said: &[u8]) -> Option<(Key, Uuid, u64)> {
-    let (message, texts) = split(said)?;
+    let (message, texts) = split_signed(said)?;
     let (key, generation) = match &texts[..] {
         [key @ .., number] if key.len() == 3 => (key, number.parse().ok()?),
         key => (key, 0),
@@ -164,12 +170,12 @@ fn about_person(said: &[u8]) -> Option<(Key, Uuid, u64)> {
     Some((Key::new(tenant.clone(), digest_type.clone(), user.clone()).ok()?, message, generation))
 }
 
-fn texts<const N: usize>(said: &[u8]) -> Option<(Uuid, [String; N])> {
-    let (message, texts) = split(said)?;
+fn split_texts<const N: usize>(said: &[u8]) -> Option<(Uuid, [String; N])> {
+    let (message, texts) = split_signed(said)?;
     Some((message, texts.try_into().ok()?))
 }
 
-fn split(said: &[u8]) -> Option<(Uuid, Vec<String>)> {
+fn split_signed(said: &[u8]) -> Option<(Uuid, Vec<String>)> {
     let (message, texts) = said.split_first_chunk::<16>()?;
     let texts = std::str::from_utf8(texts).ok()?.split(SEPARATOR).map(str::to_owned).collect();
     Some((Uuid::from_bytes(*message), texts))
@@ -189,38 +195,42 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn digest(tenant: &str, digest_type: &str, user: &str) -> Link {
+    fn digest(tenant: &str, digest_type: &str, user: &str) -> UnsubscribeLink {
         let key = Key::new(tenant.into(), digest_type.into(), user.into()).unwrap();
-        Link::Unsubscribe { key, message: MESSAGE, generation: 0 }
+        UnsubscribeLink::Unsubscribe { key, message: MESSAGE, generation: 0 }
     }
 
     /// The link of the next person with an id.
-    fn next(link: Link) -> Link {
+    fn next(link: UnsubscribeLink) -> UnsubscribeLink {
         match link {
-            Link::Unsubscribe { key, message, generation } => {
-                Link::Unsubscribe { key, message, generation: generation + 1 }
+            UnsubscribeLink::Unsubscribe { key, message, generation } => {
+                UnsubscribeLink::Unsubscribe { key, message, generation: generation + 1 }
             }
-            single @ Link::Suppress { .. } => single,
+            single @ UnsubscribeLink::Suppress { .. } => single,
         }
     }
 
-    fn single(tenant: &str, address: &str) -> Link {
-        Link::Suppress { tenant: tenant.into(), address: address.into(), message: MESSAGE }
+    fn single(tenant: &str, address: &str) -> UnsubscribeLink {
+        UnsubscribeLink::Suppress { tenant: tenant.into(), address: address.into(), message: MESSAGE }
     }
 
     /// A link of either kind. The ids have every length and any characters that an id may have.
-    fn any_link() -> impl Strategy<Value = Link> {
+    fn any_link() -> impl Strategy<Value = UnsubscribeLink> {
         let id = "[^\\pC]{1,20}";
         let message = any::<u128>().prop_map(Uuid::from_u128);
         prop_oneof![
             (id, id, id, message.clone(), 0..3_u64).prop_filter_map(
                 "too long",
                 |(tenant, digest_type, user, message, generation)| {
-                    Some(Link::Unsubscribe { key: Key::new(tenant, digest_type, user).ok()?, message, generation })
+                    Some(UnsubscribeLink::Unsubscribe {
+                        key: Key::new(tenant, digest_type, user).ok()?,
+                        message,
+                        generation,
+                    })
                 }
             ),
             (id, "[a-z.+]{1,60}@[a-z]{1,20}\\.example", message)
-                .prop_map(|(tenant, address, message)| Link::Suppress { tenant, address, message }),
+                .prop_map(|(tenant, address, message)| UnsubscribeLink::Suppress { tenant, address, message }),
         ]
     }
 
@@ -250,7 +260,7 @@ mod tests {
             ),
         ] {
             assert_eq!(link.token(&keys(OLD)).unwrap(), token);
-            assert!(Link::read(&keys(OLD), token) == Some(link));
+            assert!(UnsubscribeLink::from_token(&keys(OLD), token) == Some(link));
         }
     }
 
@@ -260,7 +270,7 @@ mod tests {
             let both = keys(&format!("{NEW} {OLD}"));
             let (old, new) = (link.token(&keys(OLD)).unwrap(), link.token(&both).unwrap());
             assert_ne!(old, new);
-            let reads = |keys: &LinkKeys, token| Link::read(keys, token).is_some();
+            let reads = |keys: &LinkKeys, token| UnsubscribeLink::from_token(keys, token).is_some();
             assert!(reads(&both, &old) && reads(&both, &new) && reads(&keys(NEW), &new));
             assert!(!reads(&keys(NEW), &old) && !reads(&keys(OLD), &new));
         }
@@ -275,13 +285,13 @@ mod tests {
         ] {
             let token = link.token(&keys(OLD)).unwrap();
             for bit in 0..token.len() * 6 / 8 * 8 {
-                assert!(Link::read(&keys(OLD), &flipped(&token, bit)).is_none(), "bit {bit}");
+                assert!(UnsubscribeLink::from_token(&keys(OLD), &flipped(&token, bit)).is_none(), "bit {bit}");
             }
             for cut in 0..token.len() {
-                assert!(Link::read(&keys(OLD), &token[..cut]).is_none(), "cut {cut}");
+                assert!(UnsubscribeLink::from_token(&keys(OLD), &token[..cut]).is_none(), "cut {cut}");
             }
             for more in ["A", "AAAA", "=", " ", "/"] {
-                assert!(Link::read(&keys(OLD), &format!("{token}{more}")).is_none(), "{more:?}");
+                assert!(UnsubscribeLink::from_token(&keys(OLD), &format!("{token}{more}")).is_none(), "{more:?}");
             }
         }
     }
@@ -295,7 +305,7 @@ mod tests {
                     let mut changed = token.clone();
                     changed[place] = byte;
                     let changed = URL_SAFE_NO_PAD.encode(changed);
-                    assert!(Link::read(&keys(OLD), &changed).is_none(), "byte {place} is {byte}");
+                    assert!(UnsubscribeLink::from_token(&keys(OLD), &changed).is_none(), "byte {place} is {byte}");
                 }
             }
         }
@@ -314,7 +324,7 @@ mod tests {
             single(&"ü".repeat(127), &"a".repeat(254)),
         ] {
             let token = link.token(&keys(OLD)).unwrap();
-            assert!(token.len() <= TOKEN_CHARS && Link::read(&keys(OLD), &token) == Some(link));
+            assert!(token.len() <= TOKEN_CHARS && UnsubscribeLink::from_token(&keys(OLD), &token) == Some(link));
         }
     }
 
@@ -323,8 +333,8 @@ mod tests {
         fn a_token_says_what_was_signed(link in any_link()) {
             let token = link.token(&keys(OLD)).unwrap();
             prop_assert_eq!(&link.token(&keys(OLD)).unwrap(), &token);
-            prop_assert!(Link::read(&keys(OLD), &token) == Some(link));
-            prop_assert!(Link::read(&keys(NEW), &token).is_none());
+            prop_assert!(UnsubscribeLink::from_token(&keys(OLD), &token) == Some(link));
+            prop_assert!(UnsubscribeLink::from_token(&keys(NEW), &token).is_none());
         }
 
         #[test]
@@ -336,21 +346,21 @@ mod tests {
         #[test]
         fn a_changed_bit_of_any_token_is_refused(link in any_link(), bit: usize) {
             let token = link.token(&keys(OLD)).unwrap();
-            prop_assert!(Link::read(&keys(OLD), &flipped(&token, bit)).is_none());
+            prop_assert!(UnsubscribeLink::from_token(&keys(OLD), &flipped(&token, bit)).is_none());
         }
 
         #[test]
         fn a_signature_on_another_links_bytes_is_refused(one in any_link(), other in any_link()) {
-            let decoded = |link: &Link| URL_SAFE_NO_PAD.decode(link.token(&keys(OLD)).unwrap()).unwrap();
+            let decoded = |link: &UnsubscribeLink| URL_SAFE_NO_PAD.decode(link.token(&keys(OLD)).unwrap()).unwrap();
             let (one, other) = (decoded(&one), decoded(&other));
             prop_assume!(one != other);
             let mixed = [&one[..one.len() - MAC_BYTES], &other[other.len() - MAC_BYTES..]].concat();
-            prop_assert!(Link::read(&keys(OLD), &URL_SAFE_NO_PAD.encode(mixed)).is_none());
+            prop_assert!(UnsubscribeLink::from_token(&keys(OLD), &URL_SAFE_NO_PAD.encode(mixed)).is_none());
         }
 
         #[test]
         fn no_text_is_read_without_a_key(text in "\\PC{0,200}|[A-Za-z0-9_-]{0,200}|AQ[A-Za-z0-9_-]{0,200}") {
-            prop_assert!(Link::read(&keys(OLD), &text).is_none());
+            prop_assert!(UnsubscribeLink::from_token(&keys(OLD), &text).is_none());
         }
 
         #[test]

@@ -2,7 +2,7 @@
 //!
 //! A signature covers purpose, key and content, so a token for one purpose or tenant is useless for another.
 //! Mail servers may change the case of an address, so email tokens are short and in base32. See
-//! [`Link`](crate::Link) for the tokens in links.
+//! [`UnsubscribeLink`](crate::UnsubscribeLink) for the tokens in links.
 
 use std::{fmt, str::FromStr};
 
@@ -39,7 +39,7 @@ const DIGITS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 /// One signed byte. These values must never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Purpose {
+pub enum TokenPurpose {
     Report = b'r',
     /// Unsubscribe by email, in `List-Unsubscribe`.
     Leave = b'm',
@@ -57,10 +57,10 @@ pub enum Purpose {
 }
 
 #[derive(Clone)]
-pub struct LinkKeys(Vec<Key>);
+pub struct LinkKeys(Vec<LinkKey>);
 
 #[derive(Clone)]
-pub(crate) struct Key {
+pub(crate) struct LinkKey {
     pub id: u8,
     mac: hmac::Key,
     seal: Option<aead::LessSafeKey>,
@@ -83,19 +83,19 @@ impl LinkKeys {
 
     /// An email token in lower case.
     #[must_use]
-    pub fn sign(&self, purpose: Purpose, tenant: &str, message: Uuid) -> String {
-        let Some(key) = self.first() else { return String::new() };
+    pub fn sign(&self, purpose: TokenPurpose, tenant: &str, message: Uuid) -> String {
+        let Some(key) = self.signing_key() else { return String::new() };
         let mut bytes = [&[VERSION, key.id][..], message.as_bytes()].concat();
         let mac = key.sign(purpose, &[&bytes, tenant.as_bytes()]);
         bytes.extend(&mac.as_ref()[..MAC_BYTES]);
-        base32(&bytes)
+        encode_base32(&bytes)
     }
 
     /// Runs in constant time.
     #[must_use]
-    pub fn verify(&self, purpose: Purpose, tenant: &str, token: &Token) -> bool {
+    pub fn verify(&self, purpose: TokenPurpose, tenant: &str, token: &EmailToken) -> bool {
         let (said, mac) = token.0.split_at(TOKEN_BYTES - MAC_BYTES);
-        self.with_id(token.0[1]).any(|key| key.signed(purpose, &[said, tenant.as_bytes()], mac))
+        self.with_id(token.0[1]).any(|key| key.verify_signature(purpose, &[said, tenant.as_bytes()], mac))
     }
 
     /// A fingerprint does not reveal the key; the signing key comes first.
@@ -104,16 +104,16 @@ impl LinkKeys {
         self.0.iter().map(|key| fingerprint(hmac::sign(&key.mac, FINGERPRINT).as_ref())).collect()
     }
 
-    pub(crate) fn first(&self) -> Option<&Key> {
+    pub(crate) fn signing_key(&self) -> Option<&LinkKey> {
         self.0.first()
     }
 
-    pub(crate) fn with_id(&self, id: u8) -> impl Iterator<Item = &Key> {
+    pub(crate) fn with_id(&self, id: u8) -> impl Iterator<Item = &LinkKey> {
         self.0.iter().filter(move |key| key.id == id)
     }
 }
 
-impl Key {
+impl LinkKey {
     fn new(bytes: &[u8]) -> Self {
         let mac = hmac::Key::new(hmac::HMAC_SHA256, bytes);
         let derived = |label| hmac::sign(&mac, label);
@@ -123,12 +123,12 @@ impl Key {
     }
 
     /// Signs the concatenated parts.
-    pub(crate) fn sign(&self, purpose: Purpose, parts: &[&[u8]]) -> hmac::Tag {
-        hmac::sign(&self.mac, &bound(purpose, parts))
+    pub(crate) fn sign(&self, purpose: TokenPurpose, parts: &[&[u8]]) -> hmac::Tag {
+        hmac::sign(&self.mac, &signing_input(purpose, parts))
     }
 
     /// `mac` may be a prefix. Runs in constant time.
-    pub(crate) fn signed(&self, purpose: Purpose, parts: &[&[u8]], mac: &[u8]) -> bool {
+    pub(crate) fn verify_signature(&self, purpose: TokenPurpose, parts: &[&[u8]], mac: &[u8]) -> bool {
         let right = self.sign(purpose, parts);
         let differs = right.as_ref().iter().zip(mac).fold(0, |differs, (right, mac)| differs | (right ^ mac));
         std::hint::black_box(differs) == 0
@@ -136,8 +136,8 @@ impl Key {
 
     /// Encrypts `secret` and authenticates both. The nonce is a keyed hash of all inputs: the same input
     /// gives the same result, and different inputs never share a nonce.
-    pub(crate) fn seal(&self, purpose: Purpose, open: &[u8], secret: &[u8]) -> Option<Vec<u8>> {
-        let open = bound(purpose, &[open]);
+    pub(crate) fn seal(&self, purpose: TokenPurpose, open: &[u8], secret: &[u8]) -> Option<Vec<u8>> {
+        let open = signing_input(purpose, &[open]);
         let nonce: [u8; aead::NONCE_LEN] =
             *hmac::sign(&self.nonce, &[&open, secret].concat()).as_ref().first_chunk()?;
         let mut sealed = secret.to_vec();
@@ -146,10 +146,10 @@ impl Key {
         Some([&nonce[..], &sealed].concat())
     }
 
-    /// Reverses [`Key::seal`]. `None` for anything else, in constant time.
-    pub(crate) fn open(&self, purpose: Purpose, open: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
+    /// Reverses [`LinkKey::seal`]. `None` for anything else, in constant time.
+    pub(crate) fn open(&self, purpose: TokenPurpose, open: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
         let (nonce, sealed) = sealed.split_first_chunk::<{ aead::NONCE_LEN }>()?;
-        let open = aead::Aad::from(bound(purpose, &[open]));
+        let open = aead::Aad::from(signing_input(purpose, &[open]));
         let mut secret = sealed.to_vec();
         let nonce = aead::Nonce::assume_unique_for_key(*nonce);
         let length = self.seal.as_ref()?.open_in_place(nonce, open, &mut secret).ok()?.len();
@@ -166,7 +166,7 @@ impl FromStr for LinkKeys {
             text.split(|c: char| c.is_whitespace() || c == ',').map(clean_edges).filter(|word| !word.is_empty());
         let keys = words.map(|word| {
             let bytes = URL_SAFE_NO_PAD.decode(word).ok().filter(|bytes| bytes.len() == KEY_BYTES).ok_or(WrongKeys)?;
-            Ok(Key::new(&bytes))
+            Ok(LinkKey::new(&bytes))
         });
         let keys = keys.collect::<Result<Vec<_>, _>>()?;
         if keys.is_empty() { Err(WrongKeys) } else { Ok(Self(keys)) }
@@ -181,15 +181,15 @@ impl fmt::Debug for LinkKeys {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Token([u8; TOKEN_BYTES]);
+pub struct EmailToken([u8; TOKEN_BYTES]);
 
-impl Token {
+impl EmailToken {
     /// Ignores case.
-    pub fn find(text: &str) -> impl Iterator<Item = Self> {
-        text.split(|c: char| !c.is_ascii_alphanumeric()).filter_map(Self::read)
+    pub fn find_tokens(text: &str) -> impl Iterator<Item = Self> {
+        text.split(|c: char| !c.is_ascii_alphanumeric()).filter_map(Self::parse_word)
     }
 
-    fn read(word: &str) -> Option<Self> {
+    fn parse_word(word: &str) -> Option<Self> {
         if word.len() != TOKEN_CHARS {
             return None;
         }
@@ -205,12 +205,12 @@ impl Token {
 }
 
 /// Only the last part may vary in length, otherwise this would be ambiguous.
-fn bound(purpose: Purpose, parts: &[&[u8]]) -> Vec<u8> {
+fn signing_input(purpose: TokenPurpose, parts: &[&[u8]]) -> Vec<u8> {
     [CONTEXT, &[purpose as u8], &parts.concat()].concat()
 }
 
 /// Needs a multiple of five bytes.
-fn base32(bytes: &[u8]) -> String {
+fn encode_base32(bytes: &[u8]) -> String {
     let group = |group: &[u8]| {
         let number = group.iter().fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
         (0..8).rev().map(move |place| char::from(DIGITS[usize::try_from(number >> (5 * place) & 31).unwrap_or(0)]))
@@ -242,13 +242,13 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn token(text: &str) -> Token {
-        Token::find(text).next().unwrap()
+    fn token(text: &str) -> EmailToken {
+        EmailToken::find_tokens(text).next().unwrap()
     }
 
     #[test]
     fn the_form_of_a_token_never_changes() {
-        let signed = keys(OLD).sign(Purpose::Report, "acme", MESSAGE);
+        let signed = keys(OLD).sign(TokenPurpose::Report, "acme", MESSAGE);
         // Made with Python's hmac and base64.
         assert_eq!(signed, "aftaci2fm6e2wxppqerukz4jvpg66vn3bth7kacbdfa53qdy");
         assert_eq!(signed.len(), TOKEN_CHARS);
@@ -257,11 +257,11 @@ mod tests {
 
     #[test]
     fn the_first_key_signs_and_all_verify() {
-        let old = token(&keys(OLD).sign(Purpose::Report, "acme", MESSAGE));
+        let old = token(&keys(OLD).sign(TokenPurpose::Report, "acme", MESSAGE));
         let both = keys(&format!("{NEW} {OLD}\n"));
-        let new = token(&both.sign(Purpose::Report, "acme", MESSAGE));
+        let new = token(&both.sign(TokenPurpose::Report, "acme", MESSAGE));
         assert_ne!(old, new);
-        let verify = |keys: &LinkKeys, token| keys.verify(Purpose::Report, "acme", token);
+        let verify = |keys: &LinkKeys, token| keys.verify(TokenPurpose::Report, "acme", token);
         assert!(verify(&both, &old) && verify(&both, &new) && verify(&keys(NEW), &new));
         assert!(!verify(&keys(NEW), &old) && !verify(&keys(OLD), &new));
     }
@@ -276,28 +276,32 @@ mod tests {
     #[test]
     fn a_changed_token_is_refused_and_another_case_is_not() {
         let keys = keys(OLD);
-        let signed = keys.sign(Purpose::Report, "acme", MESSAGE);
-        assert!(keys.verify(Purpose::Report, "acme", &token(&signed.to_ascii_uppercase())));
-        assert!(!keys.verify(Purpose::Report, "other", &token(&signed)));
+        let signed = keys.sign(TokenPurpose::Report, "acme", MESSAGE);
+        assert!(keys.verify(TokenPurpose::Report, "acme", &token(&signed.to_ascii_uppercase())));
+        assert!(!keys.verify(TokenPurpose::Report, "other", &token(&signed)));
         for bit in 8..TOKEN_BYTES * 8 {
             let mut changed = token(&signed);
             changed.0[bit / 8] ^= 1 << (bit % 8);
-            assert!(!keys.verify(Purpose::Report, "acme", &changed), "bit {bit}");
+            assert!(!keys.verify(TokenPurpose::Report, "acme", &changed), "bit {bit}");
         }
     }
 
     #[test]
     fn a_token_is_found_in_an_address_and_nothing_else_is() {
-        let signed = keys(OLD).sign(Purpose::Report, "acme", MESSAGE);
+        let signed = keys(OLD).sign(TokenPurpose::Report, "acme", MESSAGE);
         for address in [
             format!("<bounce+{signed}@mail.acme.example>"),
             format!("SRS0=x=y=acme.example=bounce-{signed}@forwarder.example"),
         ] {
-            assert_eq!(Token::find(&address).map(|token| token.message()).collect::<Vec<_>>(), [MESSAGE], "{address}");
+            assert_eq!(
+                EmailToken::find_tokens(&address).map(|token| token.message()).collect::<Vec<_>>(),
+                [MESSAGE],
+                "{address}"
+            );
         }
         let zeros = "a".repeat(TOKEN_CHARS);
         for text in ["", "bounce@mail.acme.example", &signed[1..], &format!("{signed}a"), &zeros, &"1".repeat(48)] {
-            assert_eq!(Token::find(text).count(), 0, "{text}");
+            assert_eq!(EmailToken::find_tokens(text).count(), 0, "{text}");
         }
     }
 
@@ -314,12 +318,12 @@ mod tests {
     proptest! {
         #[test]
         fn base32_loses_nothing(bytes: [u8; TOKEN_BYTES]) {
-            prop_assert_eq!(from_base32(&base32(&bytes)), Some(bytes.to_vec()));
+            prop_assert_eq!(from_base32(&encode_base32(&bytes)), Some(bytes.to_vec()));
         }
 
         #[test]
         fn no_text_makes_it_panic(text: String) {
-            Token::find(&text).for_each(drop);
+            EmailToken::find_tokens(&text).for_each(drop);
         }
     }
 }

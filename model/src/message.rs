@@ -5,32 +5,32 @@ pub mod command {
     use serde::{Deserialize, Serialize};
 
     use crate::{
-        command::{Command, Order},
-        window::Closed,
+        command::{CommandContext, OperatorCommand},
+        window::WindowEnd,
     };
 
     /// Sends a failed message again, or skips the wait for its next attempt.
     #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-    pub struct Retry {
+    pub struct RetryCommand {
         #[serde(flatten)]
-        pub order: Order,
+        pub order: CommandContext,
         /// Send even if the recipient may already have it, because an attempt got past the final dot.
         #[serde(default)]
         pub may_duplicate: bool,
     }
 
-    impl Command for Retry {
+    impl OperatorCommand for RetryCommand {
         const FIELDS: &'static [&'static str] = &["by", "why", "may_duplicate"];
 
-        fn order(&self) -> &Order {
+        fn order(&self) -> &CommandContext {
             &self.order
         }
     }
 
     #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-    pub struct Cancelled {
+    pub struct CancelResult {
         /// Cancelled, unless it had ended before or an attempt was past the final dot.
-        pub closed: Option<Closed>,
+        pub closed: Option<WindowEnd>,
     }
 }
 
@@ -42,34 +42,34 @@ pub mod contract {
     use jiff::Timestamp;
     use serde::{Deserialize, Serialize};
 
-    use super::command::Retry;
+    use super::command::RetryCommand;
     use crate::MessageKey;
     use crate::{
-        command::Order,
-        step::{Sent, UnrecordedEnd},
+        command::CommandContext,
+        step::{SendAnswer, UnrecordedEnd},
     };
 
     /// `message_send`: one attempt to deliver the message.
     #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-    pub struct SendInput {
+    pub struct MessageSendInput {
         /// Used if the activity's clock is behind.
         pub asked_at: Timestamp,
         pub key: MessageKey,
         pub failed: u32,
-        /// See [`Attempted::delays`]; `None` before the first attempt.
+        /// See [`AttemptResult::delays`]; `None` before the first attempt.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub delays: Option<Vec<Duration>>,
-        /// See [`crate::step::SendInput::keeps_ends`].
+        /// See [`crate::step::SendDigestInput::keeps_ends`].
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         pub keeps_ends: bool,
-        /// See [`crate::step::SendInput::unrecorded`].
+        /// See [`crate::step::SendDigestInput::unrecorded`].
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub unrecorded: Option<UnrecordedEnd>,
     }
 
     #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-    pub struct Attempted {
-        pub sent: Sent,
+    pub struct AttemptResult {
+        pub sent: SendAnswer,
         /// The backoff after each failed attempt, fixed at the first attempt so that later configuration
         /// changes do not affect the message.
         pub delays: Vec<Duration>,
@@ -77,13 +77,13 @@ pub mod contract {
 
     /// Ends the message. Returns the outcome in the outbox, where the first recorded one wins.
     #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-    pub struct CloseInput {
+    pub struct MessageCloseInput {
         /// Used if the activity's clock is behind.
         pub asked_at: Timestamp,
         pub key: MessageKey,
         /// `None` if the workflow was cancelled in Temporal.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        pub order: Option<Order>,
+        pub order: Option<CommandContext>,
     }
 
     /// Resumes the message.
@@ -93,12 +93,12 @@ pub mod contract {
         pub asked_at: Timestamp,
         pub key: MessageKey,
         #[serde(flatten)]
-        pub retry: Retry,
+        pub retry: RetryCommand,
     }
 
     #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
-    pub enum Retried {
+    pub enum RetryResult {
         Queued,
         Refused {
             /// Includes the remedy.

@@ -12,13 +12,13 @@ pub const MESSAGE_WORKFLOW_TYPE: &str = "message";
 
 /// Separate, so that a flood of digests cannot delay a message.
 #[must_use]
-pub fn transactional(task_queue: &str) -> String {
+pub fn transactional_queue(task_queue: &str) -> String {
     format!("{task_queue}-transactional")
 }
 
 /// For single messages. Separate, so that digests and single messages never wait for each other.
 #[must_use]
-pub fn bulk(task_queue: &str) -> String {
+pub fn bulk_queue(task_queue: &str) -> String {
     format!("{task_queue}-bulk")
 }
 
@@ -27,7 +27,7 @@ pub const RETENTION_WORKFLOW_TYPE: &str = "upkeep";
 /// Schedule, task queue and prefix of the workflow ids (Temporal appends the start time). The queue is
 /// separate, so that retention does not use slots or rate of the deliveries, and older workers ignore it.
 #[must_use]
-pub fn retention(task_queue: &str) -> String {
+pub fn retention_schedule(task_queue: &str) -> String {
     format!("{task_queue}-upkeep")
 }
 
@@ -43,17 +43,17 @@ pub const NOTICE_SIGNAL: &str = "notice";
 
 /// Separate, so that a slow webhook endpoint cannot delay emails.
 #[must_use]
-pub fn subscriptions(task_queue: &str) -> String {
+pub fn subscriptions_queue(task_queue: &str) -> String {
     format!("{task_queue}-subscriptions")
 }
 
 /// Never clashes with a key's id, which begins with `digest/` or `message/`.
 #[must_use]
-pub fn subscription(task_queue: &str, name: &str) -> String {
+pub fn subscription_workflow_id(task_queue: &str, name: &str) -> String {
     format!("subscription/{task_queue}/{name}")
 }
 
-/// From a [workflow id](subscription). Names contain no slash.
+/// From a [workflow id](subscription_workflow_id). Names contain no slash.
 #[must_use]
 pub fn subscription_name(workflow_id: &str) -> Option<&str> {
     let (_, name) = workflow_id.strip_prefix("subscription/")?.rsplit_once('/')?;
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn a_retention_schedule_names_its_task_queue() {
-        assert_eq!(queue_of_retention(&retention("mail")), Some("mail"));
+        assert_eq!(queue_of_retention(&retention_schedule("mail")), Some("mail"));
         for other in ["tidings-installation", "-upkeep", "upkeep"] {
             assert_eq!(queue_of_retention(other), None, "{other}");
         }
@@ -79,8 +79,8 @@ mod tests {
 
     #[test]
     fn a_workflow_id_names_its_subscription() {
-        assert_eq!(subscription_name(&subscription("tidings", "crm")), Some("crm"));
-        assert_eq!(subscription_name(&subscription("eu/tidings", "crm")), Some("crm"));
+        assert_eq!(subscription_name(&subscription_workflow_id("tidings", "crm")), Some("crm"));
+        assert_eq!(subscription_name(&subscription_workflow_id("eu/tidings", "crm")), Some("crm"));
         for other in ["digest/acme/activity/ann", "subscription/crm", "x"] {
             assert_eq!(subscription_name(other), None, "{other}");
         }

@@ -5,43 +5,43 @@ use std::{fmt, str::FromStr};
 use crate::{Cadence, CadenceKind, ParseError};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Choices(Vec<Choice>);
+pub struct OfferedCadences(Vec<OfferedCadence>);
 
 /// E.g. `daily` allows every cadence of this kind, `weekly mon 08:00` only this one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Choice {
+pub enum OfferedCadence {
     Kind(CadenceKind),
     Whole(Cadence),
 }
 
-impl Choices {
+impl OfferedCadences {
     #[must_use]
-    pub const fn new(choices: Vec<Choice>) -> Self {
+    pub const fn new(choices: Vec<OfferedCadence>) -> Self {
         Self(choices)
     }
 
     #[must_use]
     pub fn allows(&self, cadence: &Cadence) -> bool {
         self.0.iter().any(|choice| match choice {
-            Choice::Kind(kind) => *kind == cadence.kind(),
-            Choice::Whole(whole) => whole == cadence,
+            OfferedCadence::Kind(kind) => *kind == cadence.kind(),
+            OfferedCadence::Whole(whole) => whole == cadence,
         })
     }
 
     #[must_use]
-    pub fn entries(&self) -> &[Choice] {
+    pub fn entries(&self) -> &[OfferedCadence] {
         &self.0
     }
 }
 
 /// Everything except `cron`, which is meant for operators.
-impl Default for Choices {
+impl Default for OfferedCadences {
     fn default() -> Self {
-        Self(CadenceKind::ALL.into_iter().filter(|kind| *kind != CadenceKind::Cron).map(Choice::Kind).collect())
+        Self(CadenceKind::ALL.into_iter().filter(|kind| *kind != CadenceKind::Cron).map(OfferedCadence::Kind).collect())
     }
 }
 
-impl FromStr for Choice {
+impl FromStr for OfferedCadence {
     type Err = ParseError;
 
     /// # Errors
@@ -54,7 +54,7 @@ impl FromStr for Choice {
     }
 }
 
-impl fmt::Display for Choice {
+impl fmt::Display for OfferedCadence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Kind(kind) => kind.fmt(f),
@@ -64,7 +64,7 @@ impl fmt::Display for Choice {
 }
 
 /// E.g. `"instant", "weekly mon 08:00"`.
-impl fmt::Display for Choices {
+impl fmt::Display for OfferedCadences {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, choice) in self.0.iter().enumerate() {
             let comma = if index == 0 { "" } else { ", " };
@@ -92,14 +92,18 @@ mod tests {
         "cron 0 9 * * *",
     ];
 
-    fn choices(words: &[&str]) -> Choices {
-        Choices::new(words.iter().map(|words| words.parse().unwrap()).collect())
+    fn choices(words: &[&str]) -> OfferedCadences {
+        OfferedCadences::new(words.iter().map(|words| words.parse().unwrap()).collect())
     }
 
     #[test]
     fn every_kind_except_cron_is_offered_by_default() {
         for words in CADENCES {
-            assert_eq!(Choices::default().allows(&words.parse().unwrap()), !words.starts_with("cron"), "{words}");
+            assert_eq!(
+                OfferedCadences::default().allows(&words.parse().unwrap()),
+                !words.starts_with("cron"),
+                "{words}"
+            );
         }
     }
 
@@ -121,13 +125,13 @@ mod tests {
             assert_eq!(choices.allows(&words.parse().unwrap()), allowed, "{words}");
         }
         assert_eq!(choices.to_string(), r#""instant", "daily", "weekly mon 08:00", "weekdays sun-thu 08:00", "cron""#);
-        assert!(!Choices::new(Vec::new()).allows(&Cadence::Instant));
+        assert!(!OfferedCadences::new(Vec::new()).allows(&Cadence::Instant));
     }
 
     #[test]
     fn an_unknown_kind_is_refused() {
         for words in ["", "dayly", "daily 25:00", "weekly mon"] {
-            assert!(words.parse::<Choice>().is_err(), "{words:?}");
+            assert!(words.parse::<OfferedCadence>().is_err(), "{words:?}");
         }
     }
 }

@@ -6,9 +6,9 @@ use uuid::Uuid;
 
 use crate::{
     Key,
-    limits::id,
-    link::{said, said_of_person, signed_token, verified_person_token, verified_token},
-    link_keys::{LinkKeys, Purpose},
+    limits::check_id,
+    link::{signed_bytes, signed_person_bytes, signed_token, verified_person_token, verified_token},
+    link_keys::{LinkKeys, TokenPurpose},
 };
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct PreferencesLink {
     pub key: Key,
     /// Contains the link.
     pub message: Uuid,
-    /// Identifies the person who had the id ([`Facts::generation`](crate::records::Facts::generation)).
+    /// Identifies the person who had the id ([`KeyFacts::generation`](crate::records::KeyFacts::generation)).
     pub generation: u64,
 }
 
@@ -40,13 +40,13 @@ impl PreferencesLink {
     /// In base64url; `None` without a signing key.
     #[must_use]
     pub fn token(&self, keys: &LinkKeys) -> Option<String> {
-        signed_token(keys, Purpose::Preferences, &said_of_person(&self.key, self.message, self.generation))
+        signed_token(keys, TokenPurpose::Preferences, &signed_person_bytes(&self.key, self.message, self.generation))
     }
 
     /// `None` unless one of the keys signed this token for this page.
     #[must_use]
-    pub fn read(keys: &LinkKeys, token: &str) -> Option<Self> {
-        let (key, message, generation) = verified_person_token(keys, Purpose::Preferences, token)?;
+    pub fn from_token(keys: &LinkKeys, token: &str) -> Option<Self> {
+        let (key, message, generation) = verified_person_token(keys, TokenPurpose::Preferences, token)?;
         Some(Self { key, message, generation })
     }
 }
@@ -55,13 +55,13 @@ impl AsBeforeLink {
     /// In base64url; `None` without a signing key.
     #[must_use]
     pub fn token(&self, keys: &LinkKeys) -> Option<String> {
-        signed_token(keys, Purpose::AsBefore, &said_of_person(&self.key, self.message, self.generation))
+        signed_token(keys, TokenPurpose::AsBefore, &signed_person_bytes(&self.key, self.message, self.generation))
     }
 
     /// `None` unless one of the keys signed this token for this page.
     #[must_use]
-    pub fn read(keys: &LinkKeys, token: &str) -> Option<Self> {
-        let (key, message, generation) = verified_person_token(keys, Purpose::AsBefore, token)?;
+    pub fn from_token(keys: &LinkKeys, token: &str) -> Option<Self> {
+        let (key, message, generation) = verified_person_token(keys, TokenPurpose::AsBefore, token)?;
         Some(Self { key, message, generation })
     }
 }
@@ -70,14 +70,14 @@ impl ViewLink {
     /// In base64url; `None` without a signing key.
     #[must_use]
     pub fn token(&self, keys: &LinkKeys) -> Option<String> {
-        signed_token(keys, Purpose::View, &said(self.message, &[&self.tenant]))
+        signed_token(keys, TokenPurpose::View, &signed_bytes(self.message, &[&self.tenant]))
     }
 
     /// `None` unless one of the keys signed this token for this page.
     #[must_use]
-    pub fn read(keys: &LinkKeys, token: &str) -> Option<Self> {
-        let (message, [tenant]) = verified_token(keys, Purpose::View, token)?;
-        id("tenant", &tenant).ok()?;
+    pub fn from_token(keys: &LinkKeys, token: &str) -> Option<Self> {
+        let (message, [tenant]) = verified_token(keys, TokenPurpose::View, token)?;
+        check_id("tenant", &tenant).ok()?;
         Some(Self { tenant, message })
     }
 }
@@ -108,14 +108,14 @@ impl OpenLink {
     /// In base64url; `None` without a signing key.
     #[must_use]
     pub fn token(&self, keys: &LinkKeys) -> Option<String> {
-        signed_token(keys, Purpose::Open, &said(self.message, &[&self.tenant]))
+        signed_token(keys, TokenPurpose::Open, &signed_bytes(self.message, &[&self.tenant]))
     }
 
     /// `None` unless one of the keys signed this token for an image.
     #[must_use]
-    pub fn read(keys: &LinkKeys, token: &str) -> Option<Self> {
-        let (message, [tenant]) = verified_token(keys, Purpose::Open, token)?;
-        id("tenant", &tenant).ok()?;
+    pub fn from_token(keys: &LinkKeys, token: &str) -> Option<Self> {
+        let (message, [tenant]) = verified_token(keys, TokenPurpose::Open, token)?;
+        check_id("tenant", &tenant).ok()?;
         Some(Self { tenant, message })
     }
 }
@@ -127,14 +127,14 @@ impl ClickLink {
         if !is_countable(&self.target) {
             return None;
         }
-        signed_token(keys, Purpose::Click, &said(self.message, &[&self.tenant, &self.target]))
+        signed_token(keys, TokenPurpose::Click, &signed_bytes(self.message, &[&self.tenant, &self.target]))
     }
 
     /// `None` unless one of the keys signed this token for a click.
     #[must_use]
-    pub fn read(keys: &LinkKeys, token: &str) -> Option<Self> {
-        let (message, [tenant, target]) = verified_token(keys, Purpose::Click, token)?;
-        id("tenant", &tenant).ok()?;
+    pub fn from_token(keys: &LinkKeys, token: &str) -> Option<Self> {
+        let (message, [tenant, target]) = verified_token(keys, TokenPurpose::Click, token)?;
+        check_id("tenant", &tenant).ok()?;
         is_countable(&target).then_some(Self { tenant, message, target })
     }
 }
@@ -152,7 +152,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::Link;
+    use crate::UnsubscribeLink;
 
     const OLD: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
     const NEW: &str = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE";
@@ -176,16 +176,17 @@ mod tests {
     #[test]
     fn a_token_opens_only_the_page_it_was_signed_for() {
         let keys = keys(OLD);
-        let unsubscribe =
-            Link::Unsubscribe { key: ann(), message: Uuid::from_u128(7), generation: 0 }.token(&keys).unwrap();
+        let unsubscribe = UnsubscribeLink::Unsubscribe { key: ann(), message: Uuid::from_u128(7), generation: 0 }
+            .token(&keys)
+            .unwrap();
         let (preferences, view) = (preferences().token(&keys).unwrap(), view().token(&keys).unwrap());
         let as_before = AsBeforeLink { key: ann(), message: Uuid::from_u128(7), generation: 0 }.token(&keys).unwrap();
         for (opens, token) in [&unsubscribe, &preferences, &view, &as_before].into_iter().enumerate() {
             let read = [
-                Link::read(&keys, token).is_some(),
-                PreferencesLink::read(&keys, token).is_some(),
-                ViewLink::read(&keys, token).is_some(),
-                AsBeforeLink::read(&keys, token).is_some(),
+                UnsubscribeLink::from_token(&keys, token).is_some(),
+                PreferencesLink::from_token(&keys, token).is_some(),
+                ViewLink::from_token(&keys, token).is_some(),
+                AsBeforeLink::from_token(&keys, token).is_some(),
             ];
             assert_eq!(read, [0, 1, 2, 3].map(|page| page == opens));
         }
@@ -196,9 +197,9 @@ mod tests {
         let keys = keys(OLD);
         let next = PreferencesLink { generation: 3, ..preferences() };
         assert_ne!(next.token(&keys), preferences().token(&keys));
-        assert_eq!(PreferencesLink::read(&keys, &next.token(&keys).unwrap()), Some(next));
+        assert_eq!(PreferencesLink::from_token(&keys, &next.token(&keys).unwrap()), Some(next));
         let next = AsBeforeLink { key: ann(), message: Uuid::from_u128(7), generation: 3 };
-        assert_eq!(AsBeforeLink::read(&keys, &next.token(&keys).unwrap()), Some(next));
+        assert_eq!(AsBeforeLink::from_token(&keys, &next.token(&keys).unwrap()), Some(next));
     }
 
     #[test]
@@ -206,10 +207,10 @@ mod tests {
         let both = keys(&format!("{NEW} {OLD}"));
         let (old, new) = (preferences().token(&keys(OLD)).unwrap(), preferences().token(&both).unwrap());
         for token in [&old, &new] {
-            assert_eq!(PreferencesLink::read(&both, token), Some(preferences()));
+            assert_eq!(PreferencesLink::from_token(&both, token), Some(preferences()));
         }
-        assert_eq!(PreferencesLink::read(&keys(NEW), &old), None);
-        assert_eq!(ViewLink::read(&keys(NEW), &view().token(&both).unwrap()), Some(view()));
+        assert_eq!(PreferencesLink::from_token(&keys(NEW), &old), None);
+        assert_eq!(ViewLink::from_token(&keys(NEW), &view().token(&both).unwrap()), Some(view()));
     }
 
     #[test]
@@ -220,10 +221,10 @@ mod tests {
         for bit in 0..bytes.len() * 8 {
             let mut changed = bytes.clone();
             changed[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(PreferencesLink::read(&keys, &URL_SAFE_NO_PAD.encode(changed)), None, "bit {bit}");
+            assert_eq!(PreferencesLink::from_token(&keys, &URL_SAFE_NO_PAD.encode(changed)), None, "bit {bit}");
         }
         for cut in 0..token.len() {
-            assert_eq!(PreferencesLink::read(&keys, &token[..cut]), None, "cut {cut}");
+            assert_eq!(PreferencesLink::from_token(&keys, &token[..cut]), None, "cut {cut}");
         }
     }
     const MESSAGE: Uuid = Uuid::from_u128(7);
@@ -241,22 +242,22 @@ mod tests {
         let keys = keys(OLD);
         let key = Key::new("acme".into(), "activity".into(), "ann".into()).unwrap();
         let others = [
-            Link::Unsubscribe { key: key.clone(), message: MESSAGE, generation: 0 }.token(&keys).unwrap(),
+            UnsubscribeLink::Unsubscribe { key: key.clone(), message: MESSAGE, generation: 0 }.token(&keys).unwrap(),
             PreferencesLink { key, message: MESSAGE, generation: 0 }.token(&keys).unwrap(),
             ViewLink { tenant: "acme".into(), message: MESSAGE }.token(&keys).unwrap(),
         ];
         let (opens, clicks) = (open().token(&keys).unwrap(), click("https://a.example/").token(&keys).unwrap());
-        assert_eq!(OpenLink::read(&keys, &opens), Some(open()));
-        assert_eq!(ClickLink::read(&keys, &clicks), Some(click("https://a.example/")));
+        assert_eq!(OpenLink::from_token(&keys, &opens), Some(open()));
+        assert_eq!(ClickLink::from_token(&keys, &clicks), Some(click("https://a.example/")));
         for token in others.iter().chain([&clicks]) {
-            assert_eq!(OpenLink::read(&keys, token), None);
+            assert_eq!(OpenLink::from_token(&keys, token), None);
         }
         for token in others.iter().chain([&opens]) {
-            assert_eq!(ClickLink::read(&keys, token), None);
+            assert_eq!(ClickLink::from_token(&keys, token), None);
         }
         for token in [&opens, &clicks] {
-            assert!(Link::read(&keys, token).is_none());
-            assert_eq!((PreferencesLink::read(&keys, token), ViewLink::read(&keys, token)), (None, None));
+            assert!(UnsubscribeLink::from_token(&keys, token).is_none());
+            assert_eq!((PreferencesLink::from_token(&keys, token), ViewLink::from_token(&keys, token)), (None, None));
         }
     }
 
@@ -264,7 +265,10 @@ mod tests {
     fn only_web_addresses_are_counted() {
         let longest = format!("https://a.example/{}", "x".repeat(TARGET_CHARS - 18));
         for target in ["http://a.example", "https://a.example/?a=b&c=%20#d", &longest] {
-            assert_eq!(ClickLink::read(&keys(OLD), &click(target).token(&keys(OLD)).unwrap()), Some(click(target)));
+            assert_eq!(
+                ClickLink::from_token(&keys(OLD), &click(target).token(&keys(OLD)).unwrap()),
+                Some(click(target))
+            );
         }
         for target in [
             "mailto:a@b.example",
@@ -283,8 +287,8 @@ mod tests {
     #[test]
     fn another_key_reads_no_target() {
         let token = click("https://a.example/").token(&keys(OLD)).unwrap();
-        assert_eq!(ClickLink::read(&keys(NEW), &token), None);
-        assert!(ClickLink::read(&keys(&format!("{NEW} {OLD}")), &token).is_some());
+        assert_eq!(ClickLink::from_token(&keys(NEW), &token), None);
+        assert!(ClickLink::from_token(&keys(&format!("{NEW} {OLD}")), &token).is_some());
     }
 
     proptest! {
@@ -294,7 +298,7 @@ mod tests {
             let token = link.token(&keys(OLD)).unwrap();
             let at = at % token.len();
             let changed = format!("{}{to}{}", &token[..at], &token[at + 1..]);
-            let read = ClickLink::read(&keys(OLD), &changed);
+            let read = ClickLink::from_token(&keys(OLD), &changed);
             let expected = (changed == token).then_some(link);
             prop_assert_eq!(read, expected);
         }

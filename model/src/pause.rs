@@ -11,7 +11,7 @@ use crate::Key;
 /// Includes future keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = PauseScope))]
-pub struct Scope {
+pub struct PauseScope {
     /// Missing for every tenant.
     pub tenant: Option<String>,
     /// Missing for every digest type.
@@ -22,7 +22,7 @@ pub struct Scope {
 /// A pause as shown to an affected key or message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Paused {
+pub struct PauseDetails {
     /// Empty, as is `why`, if the reader should not see the operator.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub by: String,
@@ -42,11 +42,11 @@ pub struct Paused {
 pub struct Pause {
     pub id: Uuid,
     #[serde(flatten)]
-    pub scope: Scope,
+    pub scope: PauseScope,
     /// `true` if the tenant's single messages are paused, too.
     pub messages: bool,
     #[serde(flatten)]
-    pub paused: Paused,
+    pub paused: PauseDetails,
     /// Missing if no operator ended the pause. Its time may still be up.
     pub ended: Option<PauseEnd>,
 }
@@ -63,9 +63,9 @@ pub struct PauseEnd {
     pub why: String,
 }
 
-impl Scope {
+impl PauseScope {
     #[must_use]
-    pub fn covers(&self, key: &Key) -> bool {
+    pub fn covers_key(&self, key: &Key) -> bool {
         self.covers_tenant(&key.tenant) && self.digest_type.as_ref().is_none_or(|of| *of == key.digest_type)
     }
 
@@ -98,7 +98,7 @@ impl Pause {
     }
 }
 
-impl Paused {
+impl PauseDetails {
     #[must_use]
     pub fn in_force(&self, now: Timestamp) -> bool {
         self.until.is_none_or(|until| until > now)
@@ -111,16 +111,16 @@ impl Paused {
 }
 
 /// In the syntax of `--where`.
-impl fmt::Display for Scope {
+impl fmt::Display for PauseScope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let word = |name: &str, value: &Option<String>| Some(format!("{name}={}", quoted(value.as_ref()?)));
+        let word = |name: &str, value: &Option<String>| Some(format!("{name}={}", quote_value(value.as_ref()?)));
         let words: Vec<_> =
             [word("tenant", &self.tenant), word("type", &self.digest_type)].into_iter().flatten().collect();
         f.write_str(&if words.is_empty() { "all".to_owned() } else { words.join(" and ") })
     }
 }
 
-impl fmt::Display for Paused {
+impl fmt::Display for PauseDetails {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { by, why, since, until } = self;
         let is_known = !by.is_empty();
@@ -132,7 +132,7 @@ impl fmt::Display for Paused {
     }
 }
 
-fn quoted(value: &str) -> String {
+fn quote_value(value: &str) -> String {
     let plain = !value.contains(|c: char| c.is_whitespace() || matches!(c, '"' | '\''));
     match value.contains('\'') {
         _ if plain => value.to_owned(),
@@ -145,9 +145,9 @@ fn quoted(value: &str) -> String {
 mod tests {
     use super::*;
 
-    fn scope(tenant: &str, digest_type: &str) -> Scope {
+    fn scope(tenant: &str, digest_type: &str) -> PauseScope {
         let part = |part: &str| Some(part.to_owned()).filter(|part| !part.is_empty());
-        Scope { tenant: part(tenant), digest_type: part(digest_type) }
+        PauseScope { tenant: part(tenant), digest_type: part(digest_type) }
     }
 
     #[test]
@@ -163,7 +163,7 @@ mod tests {
             ("big corp", "it's", false, "tenant='big corp' and type=\"it's\""),
         ] {
             let scope = scope(tenant, digest_type);
-            assert_eq!((scope.covers(&key), scope.to_string().as_str()), (covers, words));
+            assert_eq!((scope.covers_key(&key), scope.to_string().as_str()), (covers, words));
         }
     }
 
@@ -184,10 +184,10 @@ mod tests {
     #[test]
     fn a_pause_is_over_at_its_time() {
         let at = |second| Timestamp::from_second(second).unwrap();
-        let paused = Paused { by: "ann".into(), why: "wrong prices".into(), since: at(0), until: Some(at(60)) };
+        let paused = PauseDetails { by: "ann".into(), why: "wrong prices".into(), since: at(0), until: Some(at(60)) };
         assert_eq!((paused.in_force(at(59)), paused.in_force(at(60))), (true, false));
         let words = "paused by ann since 1970-01-01T00:00:00Z until 1970-01-01T00:01:00Z: wrong prices";
         assert_eq!(paused.to_string(), words);
-        assert!(Paused { until: None, ..paused }.in_force(Timestamp::MAX));
+        assert!(PauseDetails { until: None, ..paused }.in_force(Timestamp::MAX));
     }
 }

@@ -22,14 +22,14 @@ pub const UPKEEP_LATE_AFTER: SignedDuration = SignedDuration::from_hours(48);
 const FINGERPRINT_BYTES: usize = 6;
 
 closed_set! {
-    pub enum Role {
+    pub enum ProcessRole {
         Worker = "worker",
         Gateway = "gateway",
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Process {
+pub struct ProcessRecord {
     pub id: Uuid,
     /// By the store's clock.
     pub seen_at: Timestamp,
@@ -39,7 +39,7 @@ pub struct Process {
 /// Newer versions add fields, so older ones may lack some.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessProfile {
-    pub role: Role,
+    pub role: ProcessRole,
     pub version: String,
     pub host: String,
     pub pid: u32,
@@ -79,7 +79,7 @@ pub struct ClockOffsets {
     pub temporal_ms: Option<i64>,
 }
 
-impl Process {
+impl ProcessRecord {
     /// Clocks differ, so the heartbeat may be in the future.
     #[must_use]
     pub fn is_live(&self, now: Timestamp) -> bool {
@@ -89,7 +89,7 @@ impl Process {
 
 impl ProcessProfile {
     #[must_use]
-    pub fn new(role: Role, host: &str, pid: u32, task_queue: &str) -> Self {
+    pub fn new(role: ProcessRole, host: &str, pid: u32, task_queue: &str) -> Self {
         Self {
             role,
             version: String::new(),
@@ -122,7 +122,7 @@ impl ProcessProfile {
 impl ClockOffsets {
     /// E.g. "1h behind Temporal's". If this clock agrees with Temporal's, another one is wrong.
     #[must_use]
-    pub fn fault(self) -> Option<String> {
+    pub fn clock_fault(self) -> Option<String> {
         if self.temporal_ms.is_some() { off_by(self.temporal_ms, "Temporal's") } else { self.store_fault() }
     }
 
@@ -131,9 +131,9 @@ impl ClockOffsets {
     }
 
     /// Describes an offset of more than a minute, of this process or of the database.
-    fn wrong(self, name: &str) -> Option<String> {
+    fn process_fault(self, name: &str) -> Option<String> {
         let of_store = || Some(format!("{name} agrees with Temporal's and is {}", self.store_fault()?));
-        self.fault().map(|fault| format!("{name} is {fault}")).or_else(of_store)
+        self.clock_fault().map(|fault| format!("{name} is {fault}")).or_else(of_store)
     }
 }
 
@@ -163,13 +163,13 @@ pub fn fingerprint(bytes: &[u8]) -> String {
 }
 
 #[must_use]
-pub fn live(processes: Vec<Process>, now: Timestamp) -> Vec<Process> {
+pub fn live_processes(processes: Vec<ProcessRecord>, now: Timestamp) -> Vec<ProcessRecord> {
     processes.into_iter().filter(|process| process.is_live(now)).collect()
 }
 
 closed_set! {
     /// What may differ between processes.
-    pub enum Aspect {
+    pub enum ProcessAspect {
         Configuration = "configuration",
         LinkKeys = "link_keys",
         DkimKeys = "dkim_keys",
@@ -181,14 +181,14 @@ closed_set! {
     }
 }
 
-impl Aspect {
+impl ProcessAspect {
     /// Versions differ during an update, and task queues while one drains. Neither affects shared data.
     #[must_use]
     pub const fn is_expected(self) -> bool {
         matches!(self, Self::TaskQueue | Self::Version)
     }
 
-    const fn words(self) -> &'static str {
+    const fn short_description(self) -> &'static str {
         match self {
             Self::Configuration => "other settings",
             Self::LinkKeys => "other link keys",
@@ -205,44 +205,46 @@ impl Aspect {
 /// A difference between processes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = ProcessDifference))]
-pub struct Difference {
-    pub aspect: Aspect,
+pub struct ProcessDifference {
+    pub aspect: ProcessAspect,
     /// Which processes have which value.
     pub who: String,
 }
 
-impl fmt::Display for Difference {
+impl fmt::Display for ProcessDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.aspect.words(), self.who)
+        write!(f, "{}: {}", self.aspect.short_description(), self.who)
     }
 }
 
 #[must_use]
-pub fn differences(profiles: &[&ProcessProfile]) -> Vec<Difference> {
-    let found = Aspect::ALL.into_iter().filter_map(|aspect| Some(Difference { aspect, who: who(aspect, profiles)? }));
+pub fn find_differences(profiles: &[&ProcessProfile]) -> Vec<ProcessDifference> {
+    let found = ProcessAspect::ALL
+        .into_iter()
+        .filter_map(|aspect| Some(ProcessDifference { aspect, who: describe_aspect(aspect, profiles)? }));
     found.collect()
 }
 
-fn who(aspect: Aspect, profiles: &[&ProcessProfile]) -> Option<String> {
-    let grouped = |value: &dyn Fn(&ProcessProfile) -> Option<String>| grouped(profiles, value);
+fn describe_aspect(aspect: ProcessAspect, profiles: &[&ProcessProfile]) -> Option<String> {
+    let grouped = |value: &dyn Fn(&ProcessProfile) -> Option<String>| group_by_value(profiles, value);
     match aspect {
-        Aspect::Configuration => {
+        ProcessAspect::Configuration => {
             let groups = grouped(&|of| Some(fingerprint(format!("{:?}", of.sections).as_bytes())))?;
             Some(format!("{} ({groups})", differing_sections(profiles)))
         }
-        Aspect::LinkKeys => grouped(&|of| Some(or_none(of.link_keys.join("+")))),
-        Aspect::DkimKeys => {
+        ProcessAspect::LinkKeys => grouped(&|of| Some(or_none(of.link_keys.join("+")))),
+        ProcessAspect::DkimKeys => {
             let text = |of: &ProcessProfile| of.dkim_keys.iter().cloned().collect::<Vec<_>>().join("+");
             grouped(&|of| Some(text(of)).filter(|keys| !keys.is_empty()))
         }
-        Aspect::Clock => {
-            let wrong: BTreeSet<_> = profiles.iter().filter_map(|of| of.clock.wrong(&of.name())).collect();
+        ProcessAspect::Clock => {
+            let wrong: BTreeSet<_> = profiles.iter().filter_map(|of| of.clock.process_fault(&of.name())).collect();
             (!wrong.is_empty()).then(|| wrong.into_iter().collect::<Vec<_>>().join("; "))
         }
-        Aspect::Installation => grouped(&|of| Some(of.installation?.to_string())),
-        Aspect::Database => grouped(&|of| Some(format!("inode {}", of.file?.inode))),
-        Aspect::TaskQueue => grouped(&|of| Some(of.task_queue.clone())),
-        Aspect::Version => grouped(&|of| Some(of.version.clone())),
+        ProcessAspect::Installation => grouped(&|of| Some(of.installation?.to_string())),
+        ProcessAspect::Database => grouped(&|of| Some(format!("inode {}", of.file?.inode))),
+        ProcessAspect::TaskQueue => grouped(&|of| Some(of.task_queue.clone())),
+        ProcessAspect::Version => grouped(&|of| Some(of.version.clone())),
     }
 }
 
@@ -251,7 +253,7 @@ fn or_none(text: String) -> String {
 }
 
 /// `None` if there is only one value. A process without a value agrees with all.
-fn grouped(profiles: &[&ProcessProfile], value: &dyn Fn(&ProcessProfile) -> Option<String>) -> Option<String> {
+fn group_by_value(profiles: &[&ProcessProfile], value: &dyn Fn(&ProcessProfile) -> Option<String>) -> Option<String> {
     let mut groups = BTreeMap::<_, BTreeSet<_>>::new();
     for profile in profiles {
         if let Some(value) = value(profile) {
@@ -280,28 +282,28 @@ fn differing_sections(profiles: &[&ProcessProfile]) -> String {
     "the workers of this installation do not agree, so that nothing is deleted: {0}. Give all of them the same configuration and keys and \
      restart them, or stop those that have others; one that is stopped counts for a minute"
 )]
-pub struct Disagreement(pub String);
+pub struct WorkerDisagreement(pub String);
 
 /// `own` is the calling process.
 ///
 /// # Errors
 /// If they disagree.
-pub fn agree(live: &[Process], own: Option<&ProcessProfile>) -> Result<(), Disagreement> {
-    let workers = live.iter().map(|process| &process.profile).filter(|profile| profile.role == Role::Worker);
+pub fn check_agreement(live: &[ProcessRecord], own: Option<&ProcessProfile>) -> Result<(), WorkerDisagreement> {
+    let workers = live.iter().map(|process| &process.profile).filter(|profile| profile.role == ProcessRole::Worker);
     let profiles: Vec<_> = workers.chain(own).collect();
-    let differences: Vec<_> = differences(&profiles)
+    let differences: Vec<_> = find_differences(&profiles)
         .into_iter()
         .filter(|found| !found.aspect.is_expected())
         .map(|found| found.to_string())
         .collect();
-    if differences.is_empty() { Ok(()) } else { Err(Disagreement(differences.join("; "))) }
+    if differences.is_empty() { Ok(()) } else { Err(WorkerDisagreement(differences.join("; "))) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn profile(role: Role, pid: u32) -> ProcessProfile {
+    fn profile(role: ProcessRole, pid: u32) -> ProcessProfile {
         ProcessProfile {
             version: "0.1.0".into(),
             sections: [("digest.activity", "aa"), ("retention", "bb")]
@@ -316,42 +318,54 @@ mod tests {
         }
     }
 
-    fn process(seconds: i64, profile: ProcessProfile) -> Process {
+    fn process(seconds: i64, profile: ProcessProfile) -> ProcessRecord {
         let seen_at = Timestamp::from_second(1_800_000_000 + seconds).unwrap();
-        Process { id: Uuid::from_u128(u128::from(profile.pid)), seen_at, profile }
+        ProcessRecord { id: Uuid::from_u128(u128::from(profile.pid)), seen_at, profile }
     }
 
     /// Changes a profile.
     type Change = fn(&mut ProcessProfile);
 
     /// Each aspect with a change that makes processes differ in it, and a part of the words.
-    const CHANGES: [(Aspect, Change, &str); Aspect::ALL.len()] = [
-        (Aspect::Configuration, |of| drop(of.sections.remove("retention")), "[retention] ("),
-        (Aspect::LinkKeys, |of| of.link_keys.clear(), "11 in worker mail:1; none in worker mail:2"),
-        (Aspect::DkimKeys, |of| of.dkim_keys.extend(["d0".to_owned()]), "d0+d1 in worker mail:2; d1 in worker mail:1"),
+    const CHANGES: [(ProcessAspect, Change, &str); ProcessAspect::ALL.len()] = [
+        (ProcessAspect::Configuration, |of| drop(of.sections.remove("retention")), "[retention] ("),
+        (ProcessAspect::LinkKeys, |of| of.link_keys.clear(), "11 in worker mail:1; none in worker mail:2"),
         (
-            Aspect::Clock,
+            ProcessAspect::DkimKeys,
+            |of| of.dkim_keys.extend(["d0".to_owned()]),
+            "d0+d1 in worker mail:2; d1 in worker mail:1",
+        ),
+        (
+            ProcessAspect::Clock,
             |of| of.clock.store_ms = Some(86_400_000),
             "worker mail:2 agrees with Temporal's and is 24h ahead of",
         ),
         (
-            Aspect::Installation,
+            ProcessAspect::Installation,
             |of| of.installation = Some(Uuid::nil()),
             "00000000-0000-0000-0000-000000000000 in worker mail:2",
         ),
-        (Aspect::Database, |of| of.file = Some(FileId { device: 1, inode: 3 }), "inode 2 in worker mail:1; inode 3 in"),
-        (Aspect::TaskQueue, |of| of.task_queue = "mail".into(), "mail in worker mail:2; tidings in worker mail:1"),
-        (Aspect::Version, |of| of.version = "0.2.0".into(), "0.1.0 in worker mail:1; 0.2.0 in worker mail:2"),
+        (
+            ProcessAspect::Database,
+            |of| of.file = Some(FileId { device: 1, inode: 3 }),
+            "inode 2 in worker mail:1; inode 3 in",
+        ),
+        (
+            ProcessAspect::TaskQueue,
+            |of| of.task_queue = "mail".into(),
+            "mail in worker mail:2; tidings in worker mail:1",
+        ),
+        (ProcessAspect::Version, |of| of.version = "0.2.0".into(), "0.1.0 in worker mail:1; 0.2.0 in worker mail:2"),
     ];
 
     #[test]
     fn each_difference_is_named_with_who_has_what() {
-        let first = profile(Role::Worker, 1);
+        let first = profile(ProcessRole::Worker, 1);
         for (aspect, change, words) in CHANGES {
-            let mut second = profile(Role::Worker, 2);
-            assert_eq!(differences(&[&first, &second]), []);
+            let mut second = profile(ProcessRole::Worker, 2);
+            assert_eq!(find_differences(&[&first, &second]), []);
             change(&mut second);
-            let [found] = &differences(&[&first, &second])[..] else { panic!("{aspect}") };
+            let [found] = &find_differences(&[&first, &second])[..] else { panic!("{aspect}") };
             assert_eq!(found.aspect, aspect);
             assert!(found.who.contains(words), "{found}");
         }
@@ -360,30 +374,34 @@ mod tests {
     #[test]
     fn what_cannot_be_undone_waits_while_live_workers_or_the_asker_differ() {
         for (aspect, change, _) in CHANGES {
-            let mut other = profile(Role::Worker, 2);
+            let mut other = profile(ProcessRole::Worker, 2);
             change(&mut other);
-            let workers = [process(0, profile(Role::Worker, 1)), process(0, other.clone())];
-            assert_eq!(agree(&workers, None).is_ok(), aspect.is_expected(), "{aspect}");
-            assert_eq!(agree(&workers[..1], Some(&other)).is_ok(), aspect.is_expected(), "{aspect}");
-            let gateway = ProcessProfile { role: Role::Gateway, ..other };
-            assert_eq!(agree(&[workers[0].clone(), process(0, gateway)], None), Ok(()), "a gateway deletes nothing");
+            let workers = [process(0, profile(ProcessRole::Worker, 1)), process(0, other.clone())];
+            assert_eq!(check_agreement(&workers, None).is_ok(), aspect.is_expected(), "{aspect}");
+            assert_eq!(check_agreement(&workers[..1], Some(&other)).is_ok(), aspect.is_expected(), "{aspect}");
+            let gateway = ProcessProfile { role: ProcessRole::Gateway, ..other };
+            assert_eq!(
+                check_agreement(&[workers[0].clone(), process(0, gateway)], None),
+                Ok(()),
+                "a gateway deletes nothing"
+            );
         }
-        assert_eq!(agree(&[], None), Ok(()));
+        assert_eq!(check_agreement(&[], None), Ok(()));
     }
 
     #[test]
     fn a_process_without_a_value_agrees_with_all() {
-        let (worker, mut gateway) = (profile(Role::Worker, 1), profile(Role::Gateway, 2));
+        let (worker, mut gateway) = (profile(ProcessRole::Worker, 1), profile(ProcessRole::Gateway, 2));
         gateway.dkim_keys.clear();
         (gateway.installation, gateway.file, gateway.clock) = (None, None, ClockOffsets::default());
-        assert_eq!(differences(&[&worker, &gateway]), []);
+        assert_eq!(find_differences(&[&worker, &gateway]), []);
     }
 
     #[test]
     fn a_process_is_alive_for_a_minute() {
-        let now = process(0, profile(Role::Worker, 1)).seen_at;
+        let now = process(0, profile(ProcessRole::Worker, 1)).seen_at;
         for (seen, alive) in [(0, true), (-59, true), (-60, false), (59, true), (86_400, false)] {
-            assert_eq!(process(seen, profile(Role::Worker, 1)).is_live(now), alive, "{seen}");
+            assert_eq!(process(seen, profile(ProcessRole::Worker, 1)).is_live(now), alive, "{seen}");
         }
     }
 
@@ -400,18 +418,22 @@ mod tests {
             [(60, None), (-60, None), (61, Some("1m 1s ahead of Temporal's")), (-86_400, Some("24h behind Temporal's"))]
         {
             let clock = ClockOffsets { store_ms: Some(0), temporal_ms: Some(seconds * 1000) };
-            assert_eq!(clock.fault().as_deref(), words, "{seconds}");
+            assert_eq!(clock.clock_fault().as_deref(), words, "{seconds}");
         }
         for (temporal_ms, fault) in [(None, Some("1h ahead of the database's")), (Some(60_000), None)] {
             let clock = ClockOffsets { store_ms: Some(3_600_000), temporal_ms };
-            assert_eq!(clock.fault().as_deref(), fault, "the database's clock is wrong if Temporal's agrees with ours");
+            assert_eq!(
+                clock.clock_fault().as_deref(),
+                fault,
+                "the database's clock is wrong if Temporal's agrees with ours"
+            );
         }
     }
 
     #[test]
     fn a_digest_type_is_known_by_each_name_that_it_had() {
         let former_types = ["recap".to_owned()].into();
-        let profile = ProcessProfile { former_types, ..profile(Role::Worker, 1) };
+        let profile = ProcessProfile { former_types, ..profile(ProcessRole::Worker, 1) };
         let known = ["activity", "recap", "other"].map(|name| profile.has_digest_type(name));
         assert_eq!(known, [true, true, false]);
     }

@@ -29,7 +29,7 @@ impl Provider {
     /// How long the provider drops duplicates, so that an ambiguous attempt can safely be repeated (rule 26).
     /// `None` if no SMTP header enables this.
     #[must_use]
-    pub const fn remembers(self) -> Option<SignedDuration> {
+    pub const fn deduplication_window(self) -> Option<SignedDuration> {
         match self {
             // Resend documents 24 hours, Mailjet nothing.
             Self::Resend | Self::Mailjet => Some(SignedDuration::from_hours(23)),
@@ -52,7 +52,7 @@ impl Provider {
                 pool.map(|set| format!("X-SES-CONFIGURATION-SET: {set}")),
             ],
             // A single header, because SendGrid only reads the first one.
-            Self::SendGrid => vec![Some(format!("X-SMTPAPI: {}", smtpapi(message_id, pool)))],
+            Self::SendGrid => vec![Some(format!("X-SMTPAPI: {}", smtpapi_header(message_id, pool)))],
             Self::Mailgun => vec![Some(format!("X-Mailgun-Variables: {}", json!({ "tidings_message": message_id })))],
             Self::Postmark => vec![
                 Some(format!("X-PM-Metadata-tidings-message: {message_id}")),
@@ -73,7 +73,7 @@ impl Provider {
     }
 }
 
-fn smtpapi(message_id: Uuid, pool: Option<&str>) -> serde_json::Value {
+fn smtpapi_header(message_id: Uuid, pool: Option<&str>) -> serde_json::Value {
     let arguments = json!({ "tidings_message": message_id });
     match pool {
         Some(pool) => json!({ "unique_args": arguments, "ip_pool": pool }),

@@ -10,7 +10,7 @@ use jiff::{
 
 use crate::cadence::{
     DayRange, slots,
-    words::{DAYS, time},
+    words::{DAYS, parse_time},
 };
 
 const DAY: u32 = 24 * 60;
@@ -30,18 +30,18 @@ pub struct QuietTime {
 
 /// In the recipient's zone; never the whole week.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Quiet(Vec<QuietTime>);
+pub struct QuietHours(Vec<QuietTime>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("covers the whole week, and no mail could ever go out; leave some time, or write cadence = \"never\"")]
 pub struct WholeWeek;
 
-impl Quiet {
+impl QuietHours {
     /// # Errors
     /// If they cover the whole week.
     pub fn new(times: Vec<QuietTime>) -> Result<Self, WholeWeek> {
         let quiet = Self(times);
-        if quiet.ahead(0) < WEEK { Ok(quiet) } else { Err(WholeWeek) }
+        if quiet.minutes_ahead(0) < WEEK { Ok(quiet) } else { Err(WholeWeek) }
     }
 
     #[must_use]
@@ -51,22 +51,22 @@ impl Quiet {
 
     /// When emails may be sent again; `None` if `at` is not quiet.
     #[must_use]
-    pub fn until(&self, at: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
-        let mut end = self.end(at, zone)?;
+    pub fn quiet_end(&self, at: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
+        let mut end = self.next_end(at, zone)?;
         // A clock change at the end of one quiet time may lead into another.
-        while let Some(later) = self.end(end, zone) {
+        while let Some(later) = self.next_end(end, zone) {
             end = later;
         }
         Some(end)
     }
 
     /// The next instant when the quiet time around `at` may be over; `None` if `at` is not quiet.
-    fn end(&self, at: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
+    fn next_end(&self, at: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         let local = zone.to_datetime(at);
-        let minutes = Some(self.ahead(minute_of_week(local))).filter(|minutes| *minutes > 0)?;
+        let minutes = Some(self.minutes_ahead(minute_of_week(local))).filter(|minutes| *minutes > 0)?;
         let this_minute = local.date().at(local.hour(), local.minute(), 0, 0);
         let end = this_minute.checked_add(i64::from(minutes).minutes()).ok()?;
-        let shown = slots::slot(end, zone);
+        let shown = slots::slot_instant(end, zone);
         // In a repeated hour, the first occurrence of the end may already be in the past.
         let again = zone.to_ambiguous_timestamp(end).later().unwrap_or(Timestamp::MAX);
         let end = if shown > at { shown } else { again };
@@ -75,10 +75,10 @@ impl Quiet {
     }
 
     /// Minutes until the first one that is not quiet.
-    fn ahead(&self, minute: u32) -> u32 {
+    fn minutes_ahead(&self, minute: u32) -> u32 {
         let mut ahead = 0;
         while ahead < WEEK {
-            let rest = self.0.iter().map(|time| time.rest(minute + ahead)).max().unwrap_or(0);
+            let rest = self.0.iter().map(|time| time.minutes_left(minute + ahead)).max().unwrap_or(0);
             if rest == 0 {
                 break;
             }
@@ -95,7 +95,7 @@ fn minute_of_week(local: DateTime) -> u32 {
 
 impl QuietTime {
     /// Minutes left; 0 outside. `minute` may be in a later week.
-    fn rest(self, minute: u32) -> u32 {
+    fn minutes_left(self, minute: u32) -> u32 {
         let length = self.to - self.from;
         let begins = (0..self.days).map(|day| ((self.first_day + day) * DAY + self.from) % WEEK);
         begins.map(|begin| length.saturating_sub((minute + WEEK - begin) % WEEK)).max().unwrap_or(0)
@@ -114,7 +114,7 @@ impl FromStr for QuietTime {
             _ => return Err(RIGHT.to_owned()),
         };
         let (from, to) = hours.split_once('-').ok_or_else(|| format!("{hours:?}: {RIGHT}"))?;
-        let (from, to) = (minutes(time(from)?), end(to)?);
+        let (from, to) = (minute_of_day(parse_time(from)?), parse_end(to)?);
         let to = match to.cmp(&from) {
             Ordering::Equal => return Err(format!("{hours:?} is empty; write \"00:00-24:00\" for a whole day")),
             Ordering::Less => to + DAY,
@@ -132,11 +132,11 @@ fn read_days(word: &str) -> Result<(u32, u32), String> {
     Ok((first, u32::try_from(range.days().count()).unwrap_or_default()))
 }
 
-fn end(word: &str) -> Result<u32, String> {
-    if word == "24:00" { Ok(DAY) } else { time(word).map(minutes) }
+fn parse_end(word: &str) -> Result<u32, String> {
+    if word == "24:00" { Ok(DAY) } else { parse_time(word).map(minute_of_day) }
 }
 
-fn minutes(time: Time) -> u32 {
+fn minute_of_day(time: Time) -> u32 {
     u32::try_from(time.hour()).unwrap_or_default() * 60 + u32::try_from(time.minute()).unwrap_or_default()
 }
 

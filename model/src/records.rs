@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    Content, EmailAddress, Event, Key, StoredWait, UnsendableAddress,
-    pause::Paused,
-    settings::{Categories, Section},
-    window::{Closed, Planned, Window},
+    EmailAddress, Event, EventContent, Key, StoredWait, UnsendableAddress,
+    pause::PauseDetails,
+    settings::{DigestCategories, SectionHeading},
+    window::{PlanSummary, Window, WindowEnd},
 };
 
 mod audit;
@@ -24,21 +24,22 @@ mod page;
 mod person;
 mod suppression;
 
-pub use audit::{Actor, AuditFilter, AuditPlace, AuditRecord};
+pub use audit::{AuditActor, AuditFilter, AuditPlace, AuditRecord};
 pub use dead_letter::{
-    DeadLetterFilter, DeadLetterId, DeadLetterPlace, DeadLetterRecord, Emitted, KeptLetter, KeptWebhookLetter,
+    DeadLetterFilter, DeadLetterId, DeadLetterPlace, DeadLetterRecord, EmissionRecord, KeptLetter, KeptWebhookLetter,
     LetterSource, WebhookLetterFilter, WebhookLetterId, WebhookLetterPlace, WebhookLetterRecord,
 };
 pub use digest::{
-    DigestEvent, DigestFilter, DigestPlace, DigestRecord, DigestState, EventPlace, Exclusion, Reach, Reached,
+    DigestEvent, DigestFilter, DigestPlace, DigestRecord, DigestState, EventExclusion, EventPlace, RetractEffect,
+    RetractReach,
 };
 pub use message::*;
-pub use page::{Cursor, InvalidCursor, Listed, Page};
+pub use page::{InvalidCursor, ListPage, PageCursor, PageRequest};
 pub use person::{
-    Erased, Hanging, HeldId, KeyPlace, ListedRecipient, MovedRows, NameKind, Part, Person, PersonsChoice,
-    PersonsConsent, PersonsReading, RecipientFilter, RecipientPlace, RowPlace, StoredName,
+    DependentKind, ErasedRows, HeldId, KeyPlace, ListedRecipient, MovedRows, NameKind, PersonRecord, PersonRowKind,
+    PersonsChoice, PersonsConsent, PersonsReading, RecipientFilter, RecipientPlace, RowPlace, StoredName,
 };
-pub use suppression::{Reason, Suppression, SuppressionFilter, SuppressionPlace};
+pub use suppression::{Suppression, SuppressionFilter, SuppressionPlace, SuppressionReason};
 
 /// A person in a tenant's directory.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,7 +67,7 @@ impl Recipient {
 
     /// Uses a reserved domain (RFC 2606), for development without a directory.
     #[must_use]
-    pub fn invented(key: &Key) -> Self {
+    pub fn for_development(key: &Key) -> Self {
         // RFC 5321 4.5.3.1.1: at most 64 bytes before the @.
         let user: String = key.user.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(64).collect();
         Self {
@@ -135,14 +136,14 @@ pub struct Preferences {
 impl Preferences {
     /// For a person who had two ids: the later preferences win, but everything turned off or paused stays so.
     #[must_use]
-    pub fn merged(later: Self, earlier: &Self) -> Self {
+    pub fn merge_choices(later: Self, earlier: &Self) -> Self {
         let off = &later.off | &earlier.off;
         Self { off, paused_until: later.paused_until.max(earlier.paused_until), ..later }
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wish {
+pub struct PreferencesChange {
     pub key: Key,
     /// As shown to the recipient.
     pub seen_revision: u64,
@@ -154,7 +155,7 @@ pub struct Wish {
 
 /// Everything plan and admission need about a key.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Facts {
+pub struct KeyFacts {
     pub recipient: Option<Recipient>,
     /// Counts the persons who had this id. An erasure increments it, which invalidates the previous person's
     /// links.
@@ -167,23 +168,23 @@ pub struct Facts {
     /// `true` unless withdrawn.
     pub consent: bool,
     /// Applies to digests of this tenant. The first reason wins.
-    pub suppressed: Option<Reason>,
+    pub suppressed: Option<SuppressionReason>,
     /// When a relay accepted the last digest.
     pub last_sent_at: Option<Timestamp>,
     /// For throttles: its slot, or when the relay accepted it.
     pub last_slot_at: Option<Timestamp>,
     /// `None` if there was no digest or an older version planned it.
     pub last_schedule: Option<SentSchedule>,
-    pub reading: Reading,
+    pub reading: EngagementTimes,
     /// The one that lasts longest. It may be over.
-    pub pause: Option<Paused>,
+    pub pause: Option<PauseDetails>,
     /// When the team's own directory returned the recipient.
     pub answered_at: Option<Timestamp>,
     /// Why the team's own directory returned none.
     pub missing: Option<String>,
 }
 
-impl Facts {
+impl KeyFacts {
     #[must_use]
     pub fn without_recipient(self, why: String) -> Self {
         Self { recipient: None, suppressed: None, answered_at: None, missing: Some(why), ..self }
@@ -192,8 +193,8 @@ impl Facts {
     /// Ignores dates in the future: a wrong clock wrote them, and they would block the next digest until then
     /// (rule 59).
     #[must_use]
-    pub fn believed(&self, now: Timestamp) -> Cow<'_, Self> {
-        let is_right = |at: &Timestamp| StoredWait::PAST.believes(*at, now);
+    pub fn without_future_dates(&self, now: Timestamp) -> Cow<'_, Self> {
+        let is_right = |at: &Timestamp| StoredWait::PAST.is_plausible(*at, now);
         let dates =
             [self.changed_at, self.last_sent_at, self.last_slot_at, self.last_schedule.as_ref().map(|last| last.at)];
         if dates.iter().flatten().all(is_right) {
@@ -221,7 +222,7 @@ pub struct SentSchedule {
 
 /// Opens and clicks of a key's digests, as far as messages are counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reading {
+pub struct EngagementTimes {
     /// The last one by a person. `None` if nothing proves that this recipient can be counted.
     pub read_at: Option<Timestamp>,
     /// When a relay accepted the first digest since an open or click that may be a person's.
@@ -235,7 +236,7 @@ pub enum PreferencesPut {
     /// The preferences are stored; `changed` is `false` if nothing was different.
     Stored { revision: u64, changed: bool },
     /// Another change came first. Nothing was written.
-    Conflict { current: Box<Facts> },
+    Conflict { current: Box<KeyFacts> },
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -247,9 +248,9 @@ pub struct ClaimLimits<'a> {
     pub off: &'a BTreeSet<String>,
     pub seen: &'a BTreeSet<String>,
     /// Limit the age or number of events.
-    pub categories: &'a Categories,
+    pub categories: &'a DigestCategories,
     /// For the ledger.
-    pub planned: Option<&'a Planned>,
+    pub planned: Option<&'a PlanSummary>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -263,8 +264,8 @@ pub struct CapSpan {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Claimed {
-    Claim(Claim),
+pub enum ClaimOutcome {
+    Claim(ClaimCounts),
     /// The recipient has reached the cap. Nothing was written.
     Capped {
         /// When this digest counts from.
@@ -278,11 +279,11 @@ pub struct KnownEvents {
     /// In the order of the request.
     pub event_ids: Vec<String>,
     /// New content for events that are over.
-    pub refused: Vec<(String, Content)>,
+    pub refused: Vec<(String, EventContent)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Claim {
+pub struct ClaimCounts {
     pub items: u64,
     pub groups: u64,
     /// How many of the claim's events, counted from the first, are in the ledger.
@@ -293,7 +294,7 @@ pub struct Claim {
 
 /// For templates.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Contents {
+pub struct DigestContents {
     /// `None` if the window is still open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claimed_at: Option<Timestamp>,
@@ -302,12 +303,12 @@ pub struct Contents {
     pub groups: u64,
     /// Sums over all events.
     pub counts: BTreeMap<String, i64>,
-    pub lines: Vec<Group>,
+    pub lines: Vec<DigestLine>,
 }
 
-impl Contents {
+impl DigestContents {
     #[must_use]
-    pub fn entity(&self) -> Option<(&str, &str)> {
+    pub fn common_entity(&self) -> Option<(&str, &str)> {
         let mut entities = self.lines.iter().map(|line| (&*line.entity_type, &*line.entity_id));
         let entity = entities.next().filter(|(_, id)| !id.is_empty())?;
         (self.groups == self.lines.len() as u64 && entities.all(|other| other == entity)).then_some(entity)
@@ -316,11 +317,11 @@ impl Contents {
 
 /// Events with equal (category, `entity_type`, `entity_id`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Group {
+pub struct DigestLine {
     pub category: String,
     /// Heading of the category's section.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub section: Option<Section>,
+    pub section: Option<SectionHeading>,
     pub entity_type: String,
     pub entity_id: String,
     pub count: u64,
@@ -331,14 +332,14 @@ pub struct Group {
     pub actor_count: u64,
     pub actors: Vec<String>,
     /// Newest first.
-    pub latest: Vec<Item>,
+    pub latest: Vec<LineItem>,
 }
 
 /// One or more events with the same text for a reader.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Item {
+pub struct LineItem {
     /// The number of events in this item.
-    #[serde(default = "one")]
+    #[serde(default = "default_count")]
     pub count: u64,
     /// From its latest event (by `occurred_at`, then `event_id` in byte order).
     pub at: Timestamp,
@@ -349,7 +350,7 @@ pub struct Item {
     pub payload: Map<String, Value>,
 }
 
-const fn one() -> u64 {
+const fn default_count() -> u64 {
     1
 }
 
@@ -357,29 +358,29 @@ const fn one() -> u64 {
 pub struct RenderedClaim<'a> {
     pub window: &'a Window,
     pub events: &'a [Event],
-    pub planned: Option<&'a Planned>,
-    pub message: &'a Message,
+    pub planned: Option<&'a PlanSummary>,
+    pub message: &'a OutboxMessage,
     /// See [`ClaimLimits::slot_at`].
     pub slot_at: Option<Timestamp>,
     pub now: Timestamp,
 }
 
-pub struct Closing<'a> {
+pub struct CloseRequest<'a> {
     pub window: &'a Window,
     pub events: &'a [Event],
-    pub closed: &'a Closed,
+    pub closed: &'a WindowEnd,
     /// For the audit trail.
-    pub by: Actor,
+    pub by: AuditActor,
     pub return_events: bool,
     /// For a window that ends without a claim.
-    pub planned: Option<&'a Planned>,
+    pub planned: Option<&'a PlanSummary>,
     pub now: Timestamp,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditEntry {
     pub at: Timestamp,
-    pub actor: Actor,
+    pub actor: AuditActor,
     pub action: String,
     pub why: String,
 }
@@ -388,8 +389,8 @@ pub struct AuditEntry {
 mod tests {
     use super::*;
 
-    fn contents(groups: u64, entities: &[(&str, &str)]) -> Contents {
-        let line = |(entity_type, entity_id): &(&str, &str)| Group {
+    fn contents(groups: u64, entities: &[(&str, &str)]) -> DigestContents {
+        let line = |(entity_type, entity_id): &(&str, &str)| DigestLine {
             category: "outage".into(),
             section: None,
             entity_type: (*entity_type).into(),
@@ -403,14 +404,14 @@ mod tests {
             latest: Vec::new(),
         };
         let lines = entities.iter().map(line).collect();
-        Contents { claimed_at: None, items: groups, groups, counts: BTreeMap::new(), lines }
+        DigestContents { claimed_at: None, items: groups, groups, counts: BTreeMap::new(), lines }
     }
 
     #[test]
     fn contents_have_an_entity_if_all_of_them_are_about_it() {
         let (db1, db2) = (("check", "db1"), ("check", "db2"));
-        assert_eq!(contents(1, &[db1]).entity(), Some(db1));
-        assert_eq!(contents(2, &[db1, db1]).entity(), Some(db1), "two categories");
+        assert_eq!(contents(1, &[db1]).common_entity(), Some(db1));
+        assert_eq!(contents(2, &[db1, db1]).common_entity(), Some(db1), "two categories");
         for (groups, entities) in [
             (0, vec![]),
             (2, vec![db1, db2]),
@@ -418,7 +419,7 @@ mod tests {
             (2, vec![db1]),
             (1, vec![("check", "")]),
         ] {
-            assert_eq!(contents(groups, &entities).entity(), None, "{groups} {entities:?}");
+            assert_eq!(contents(groups, &entities).common_entity(), None, "{groups} {entities:?}");
         }
     }
 }

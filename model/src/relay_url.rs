@@ -5,24 +5,24 @@ use std::{fmt, path::PathBuf, str::FromStr};
 use percent_encoding::percent_decode_str;
 use url::Url;
 
-use crate::{attempt::Phase, host_name::is_loopback, is_host_name};
+use crate::{attempt::AttemptPhase, host_name::is_loopback, is_host_name};
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("relay: {part} {problem}")]
-pub struct Error {
+pub struct RelayUrlError {
     pub part: &'static str,
     /// The problem and its remedy. This never contains the password.
     pub problem: String,
 }
 
 #[derive(Clone, PartialEq, Eq)]
-pub struct Credentials {
+pub struct RelayCredentials {
     pub user: String,
-    pub secret: Secret,
+    pub secret: LoginSecret,
 }
 
 #[derive(Clone, PartialEq, Eq)]
-pub enum Secret {
+pub enum LoginSecret {
     Password(String),
     Token(TokenSource),
 }
@@ -33,14 +33,14 @@ pub enum TokenSource {
     Command(Vec<String>),
 }
 
-impl fmt::Debug for Credentials {
+impl fmt::Debug for RelayCredentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Credentials(***)")
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tls {
+pub enum TlsMode {
     /// TLS from the first byte (RFC 8314): `smtps://`.
     Implicit,
     /// STARTTLS or no connection (`?tls=required`). The default, except for a loopback host.
@@ -61,16 +61,16 @@ pub enum Tls {
 pub struct RelayUrl {
     pub host: String,
     pub port: u16,
-    pub tls: Tls,
-    pub credentials: Option<Credentials>,
+    pub tls: TlsMode,
+    pub credentials: Option<RelayCredentials>,
     pub ca: Option<PathBuf>,
     pub hello: Option<String>,
 }
 
 impl FromStr for RelayUrl {
-    type Err = Error;
+    type Err = RelayUrlError;
 
-    fn from_str(text: &str) -> Result<Self, Error> {
+    fn from_str(text: &str) -> Result<Self, RelayUrlError> {
         Self::parse(text, None)
     }
 }
@@ -80,82 +80,89 @@ impl RelayUrl {
     ///
     /// # Errors
     /// As for a password login; also if the user is missing or there is a password.
-    pub fn with_token(text: &str, source: TokenSource) -> Result<Self, Error> {
+    pub fn with_token(text: &str, source: TokenSource) -> Result<Self, RelayUrlError> {
         Self::parse(text, Some(source))
     }
 
-    fn parse(text: &str, token: Option<TokenSource>) -> Result<Self, Error> {
-        let url = Url::parse(text).map_err(|e| wrong("URL", format!("cannot be read ({e}); {EXAMPLE}")))?;
+    fn parse(text: &str, token: Option<TokenSource>) -> Result<Self, RelayUrlError> {
+        let url = Url::parse(text).map_err(|e| url_error("URL", format!("cannot be read ({e}); {EXAMPLE}")))?;
         // An unescaped `@`, `/`, `?` or `#` in a password moves part of it into the path or a parameter, and
         // we print those.
         let before_the_host = usize::from(!url.username().is_empty() || url.password().is_some());
         if text.matches('@').count() > before_the_host {
-            return Err(wrong("URL", format!("has one @ too many; write %40 instead in user and password; {EXAMPLE}")));
+            return Err(url_error(
+                "URL",
+                format!("has one @ too many; write %40 instead in user and password; {EXAMPLE}"),
+            ));
         }
         let implicit = match url.scheme() {
             "smtp" => false,
             "smtps" => true,
-            other => return Err(wrong("scheme", format!("{other:?} is neither smtp nor smtps"))),
+            other => return Err(url_error("scheme", format!("{other:?} is neither smtp nor smtps"))),
         };
         if !matches!(url.path(), "" | "/") || url.fragment().is_some() {
-            return Err(wrong("path", format!("is not part of a relay; {EXAMPLE}")));
+            return Err(url_error("path", format!("is not part of a relay; {EXAMPLE}")));
         }
         let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned();
         if host.is_empty() {
-            return Err(wrong("host", format!("is missing; {EXAMPLE}")));
+            return Err(url_error("host", format!("is missing; {EXAMPLE}")));
         }
         let mut relay = Self {
             port: url.port().unwrap_or(if implicit { 465 } else { 587 }),
-            tls: if implicit { Tls::Implicit } else { default_tls(&host) },
+            tls: if implicit { TlsMode::Implicit } else { default_tls(&host) },
             credentials: credentials(&url, token)?,
             ca: None,
             hello: None,
             host,
         };
         for (key, value) in url.query_pairs() {
-            relay.set(&key, &value)?;
+            relay.set_parameter(&key, &value)?;
         }
         relay.guard_password()?;
         Ok(relay)
     }
 
     #[must_use]
-    pub fn token(&self) -> Option<&TokenSource> {
+    pub fn token_source(&self) -> Option<&TokenSource> {
         match self.credentials.as_ref()?.secret {
-            Secret::Token(ref source) => Some(source),
-            Secret::Password(_) => None,
+            LoginSecret::Token(ref source) => Some(source),
+            LoginSecret::Password(_) => None,
         }
     }
 
     #[must_use]
-    pub fn phases(&self) -> Vec<Phase> {
+    pub fn session_phases(&self) -> Vec<AttemptPhase> {
         let mut phases = match self.tls {
-            Tls::Implicit => vec![Phase::Connect, Phase::Tls, Phase::Greeting, Phase::Ehlo],
-            Tls::Required | Tls::Opportunistic => vec![Phase::Connect, Phase::Greeting, Phase::Ehlo, Phase::Tls],
-            Tls::None => vec![Phase::Connect, Phase::Greeting, Phase::Ehlo],
+            TlsMode::Implicit => {
+                vec![AttemptPhase::Connect, AttemptPhase::Tls, AttemptPhase::Greeting, AttemptPhase::Ehlo]
+            }
+            TlsMode::Required | TlsMode::Opportunistic => {
+                vec![AttemptPhase::Connect, AttemptPhase::Greeting, AttemptPhase::Ehlo, AttemptPhase::Tls]
+            }
+            TlsMode::None => vec![AttemptPhase::Connect, AttemptPhase::Greeting, AttemptPhase::Ehlo],
         };
         if self.credentials.is_some() {
-            phases.push(Phase::Auth);
+            phases.push(AttemptPhase::Auth);
         }
         phases
     }
 
-    fn set(&mut self, key: &str, value: &str) -> Result<(), Error> {
+    fn set_parameter(&mut self, key: &str, value: &str) -> Result<(), RelayUrlError> {
         match (key, value) {
-            ("tls", _) if self.tls == Tls::Implicit => {
-                return Err(wrong("tls", "is a parameter of smtp; smtps has TLS from the first byte"));
+            ("tls", _) if self.tls == TlsMode::Implicit => {
+                return Err(url_error("tls", "is a parameter of smtp; smtps has TLS from the first byte"));
             }
-            ("tls", "required") => self.tls = Tls::Required,
-            ("tls", "opportunistic") => self.tls = Tls::Opportunistic,
-            ("tls", "none") => self.tls = Tls::None,
+            ("tls", "required") => self.tls = TlsMode::Required,
+            ("tls", "opportunistic") => self.tls = TlsMode::Opportunistic,
+            ("tls", "none") => self.tls = TlsMode::None,
             ("tls", other) => {
-                return Err(wrong("tls", format!("{other:?} is not one of required, opportunistic and none")));
+                return Err(url_error("tls", format!("{other:?} is not one of required, opportunistic and none")));
             }
             ("ca", path) if !path.is_empty() => self.ca = Some(path.into()),
             ("hello", name) if is_host_name(name) => self.hello = Some(name.to_owned()),
-            ("hello", name) => return Err(wrong("hello", format!("{name:?} is not a host name"))),
+            ("hello", name) => return Err(url_error("hello", format!("{name:?} is not a host name"))),
             (key, _) => {
-                return Err(wrong("parameter", format!("{key:?} is not one of tls, ca=FILE and hello=NAME")));
+                return Err(url_error("parameter", format!("{key:?} is not one of tls, ca=FILE and hello=NAME")));
             }
         }
         Ok(())
@@ -167,12 +174,12 @@ impl RelayUrl {
     }
 
     /// A password or token must never leave this machine in clear text, even if an attacker strips STARTTLS.
-    fn guard_password(&self) -> Result<(), Error> {
-        let private = matches!(self.tls, Tls::Implicit | Tls::Required) || self.is_loopback();
+    fn guard_password(&self) -> Result<(), RelayUrlError> {
+        let private = matches!(self.tls, TlsMode::Implicit | TlsMode::Required) || self.is_loopback();
         if private || self.credentials.is_none() {
             return Ok(());
         }
-        Err(wrong(
+        Err(url_error(
             "tls",
             "must be required where there is a password or a token; only a loopback host may see it in the clear",
         ))
@@ -182,7 +189,7 @@ impl RelayUrl {
 /// `smtp://host:port`, without credentials.
 impl fmt::Display for RelayUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scheme = if self.tls == Tls::Implicit { "smtps" } else { "smtp" };
+        let scheme = if self.tls == TlsMode::Implicit { "smtps" } else { "smtp" };
         if self.host.contains(':') {
             write!(f, "{scheme}://[{}]:{}", self.host, self.port)
         } else {
@@ -199,39 +206,39 @@ impl fmt::Debug for RelayUrl {
 
 const EXAMPLE: &str = "a relay looks like smtp://user:password@mail.example.com:587";
 
-fn wrong(part: &'static str, problem: impl Into<String>) -> Error {
-    Error { part, problem: problem.into() }
+fn url_error(part: &'static str, problem: impl Into<String>) -> RelayUrlError {
+    RelayUrlError { part, problem: problem.into() }
 }
 
-fn credentials(url: &Url, token: Option<TokenSource>) -> Result<Option<Credentials>, Error> {
+fn credentials(url: &Url, token: Option<TokenSource>) -> Result<Option<RelayCredentials>, RelayUrlError> {
     let decoded = |part: &'static str, text: &str| match percent_decode_str(text).decode_utf8() {
         // NUL separates the fields of AUTH PLAIN, and U+0001 those of XOAUTH2.
         Ok(text) if !text.contains(['\0', '\u{1}']) => Ok(text.into_owned()),
-        _ => Err(wrong(part, "is not percent-encoded UTF-8 without NUL and 0x01")),
+        _ => Err(url_error(part, "is not percent-encoded UTF-8 without NUL and 0x01")),
     };
     let (user, secret) = match (url.username(), url.password(), token) {
         ("", None, None) => return Ok(None),
         ("", None, Some(_)) => {
-            return Err(wrong("user", "is missing, whose token is sent; write smtp://ann%40acme.example@host:587"));
+            return Err(url_error("user", "is missing, whose token is sent; write smtp://ann%40acme.example@host:587"));
         }
-        ("", Some(_), _) => return Err(wrong("user", "is missing, but there is a password")),
+        ("", Some(_), _) => return Err(url_error("user", "is missing, but there is a password")),
         (_, None, None) => {
-            return Err(wrong(
+            return Err(url_error(
                 "password",
                 "is missing, but there is a user; [relay.NAME] may have token_command instead",
             ));
         }
         (_, Some(_), Some(_)) => {
-            return Err(wrong("password", "is there beside an access token; leave one of them out"));
+            return Err(url_error("password", "is there beside an access token; leave one of them out"));
         }
-        (user, None, Some(source)) => (user, Secret::Token(source)),
-        (user, Some(password), None) => (user, Secret::Password(decoded("password", password)?)),
+        (user, None, Some(source)) => (user, LoginSecret::Token(source)),
+        (user, Some(password), None) => (user, LoginSecret::Password(decoded("password", password)?)),
     };
-    Ok(Some(Credentials { user: decoded("user", user)?, secret }))
+    Ok(Some(RelayCredentials { user: decoded("user", user)?, secret }))
 }
 
-fn default_tls(host: &str) -> Tls {
-    if is_loopback(host) { Tls::None } else { Tls::Required }
+fn default_tls(host: &str) -> TlsMode {
+    if is_loopback(host) { TlsMode::None } else { TlsMode::Required }
 }
 
 #[cfg(test)]
@@ -245,13 +252,13 @@ mod tests {
     #[test]
     fn the_defaults_are_safe() {
         for (url, port, tls) in [
-            ("smtp://mail.example.com", 587, Tls::Required),
-            ("smtps://mail.example.com", 465, Tls::Implicit),
-            ("smtp://localhost:1025", 1025, Tls::None),
-            ("smtp://127.0.0.1:25", 25, Tls::None),
-            ("smtp://[::1]:25", 25, Tls::None),
-            ("smtp://inbox:1025?tls=none", 1025, Tls::None),
-            ("smtp://u:p@mail.example.com?tls=required&hello=app.example.com", 587, Tls::Required),
+            ("smtp://mail.example.com", 587, TlsMode::Required),
+            ("smtps://mail.example.com", 465, TlsMode::Implicit),
+            ("smtp://localhost:1025", 1025, TlsMode::None),
+            ("smtp://127.0.0.1:25", 25, TlsMode::None),
+            ("smtp://[::1]:25", 25, TlsMode::None),
+            ("smtp://inbox:1025?tls=none", 1025, TlsMode::None),
+            ("smtp://u:p@mail.example.com?tls=required&hello=app.example.com", 587, TlsMode::Required),
         ] {
             let relay = relay(url);
             assert_eq!((relay.port, relay.tls), (port, tls), "{url}");
@@ -272,7 +279,11 @@ mod tests {
         let token = |url: &str| RelayUrl::with_token(url, TokenSource::File("/run/token".into()));
         let relay = token("smtp://ann%40acme.example@smtp.office365.example:587").unwrap();
         assert_eq!(relay.credentials.as_ref().map(|login| login.user.as_str()), Some("ann@acme.example"));
-        assert!(relay.token().is_some() && relay.tls == Tls::Required && relay.phases().contains(&Phase::Auth));
+        assert!(
+            relay.token_source().is_some()
+                && relay.tls == TlsMode::Required
+                && relay.session_phases().contains(&AttemptPhase::Auth)
+        );
         for (url, expected) in [
             ("smtp://mail.example.com", "user is missing"),
             ("smtp://ann:secret@mail.example.com", "beside an access token"),
@@ -310,7 +321,7 @@ mod tests {
         let relay = relay("smtp://ann:p%40ss%3Aword@mail.example.com:2525");
         assert_eq!(
             relay.credentials,
-            Some(Credentials { user: "ann".into(), secret: Secret::Password("p@ss:word".into()) })
+            Some(RelayCredentials { user: "ann".into(), secret: LoginSecret::Password("p@ss:word".into()) })
         );
         assert_eq!(
             format!("{relay} {relay:?}"),

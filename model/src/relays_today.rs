@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    breaker::{Breaker, Cause, VersionedBreaker, name, parts},
+    breaker::{BreakerCause, CircuitBreaker, VersionedBreaker, breaker_name, split_name},
     settings::Settings,
 };
 
@@ -17,20 +17,20 @@ struct RelayToday {
     /// Former names. Other relays of the same account are not included.
     was: BTreeSet<String>,
     /// Senders of the streams using this relay, from
-    /// [`Stream::envelope_sender`](crate::settings::Stream::envelope_sender). Empty if unknown.
+    /// [`StreamSettings::envelope_sender`](crate::settings::Stream::envelope_sender). Empty if unknown.
     senders: BTreeSet<String>,
 }
 
 impl RelaysToday {
     #[must_use]
-    pub fn named<'a>(names: impl IntoIterator<Item = &'a String>) -> Self {
+    pub fn from_names<'a>(names: impl IntoIterator<Item = &'a String>) -> Self {
         Self(names.into_iter().map(|name| (name.clone(), RelayToday::default())).collect())
     }
 
     #[must_use]
-    pub fn of(settings: &Settings) -> Self {
+    pub fn from_settings(settings: &Settings) -> Self {
         // If this process lacks a relay's URL, the settings only contain its names.
-        let mut relays = Self::named(settings.relays.keys().chain(settings.relays_were.keys()));
+        let mut relays = Self::from_names(settings.relays.keys().chain(settings.relays_were.keys()));
         for (name, relay) in &mut relays.0 {
             relay.was = settings.relays_were.get(name).into_iter().flatten().cloned().collect();
             relay.senders = settings.senders_by(name).collect();
@@ -55,17 +55,17 @@ impl RelaysToday {
             return kept;
         }
         let (own, former): (BTreeMap<_, _>, BTreeMap<_, _>) =
-            kept.into_iter().partition(|(breaker, _)| self.0.contains_key(parts(breaker).0));
+            kept.into_iter().partition(|(breaker, _)| self.0.contains_key(split_name(breaker).0));
         let mut today: BTreeMap<_, _> =
-            own.into_iter().map(|(breaker, kept)| (breaker.clone(), self.judged(&breaker, kept))).collect();
+            own.into_iter().map(|(breaker, kept)| (breaker.clone(), self.close_obsolete(&breaker, kept))).collect();
         for (breaker, kept) in former {
-            let (relay, tenant) = parts(&breaker);
+            let (relay, tenant) = split_name(&breaker);
             let now = self.name_of(relay);
             if now == relay {
                 continue;
             }
-            let breaker = name(now, tenant);
-            let adopted = self.judged(&breaker, VersionedBreaker { revision: 0, ..kept });
+            let breaker = breaker_name(now, tenant);
+            let adopted = self.close_obsolete(&breaker, VersionedBreaker { revision: 0, ..kept });
             let known = today.entry(breaker).or_insert_with(|| adopted.clone());
             if known.revision == 0 && known.breaker.open.is_none() {
                 *known = adopted;
@@ -74,10 +74,10 @@ impl RelaysToday {
         today
     }
 
-    fn judged(&self, breaker: &str, kept: VersionedBreaker) -> VersionedBreaker {
-        let relay = self.0.get(parts(breaker).0);
+    fn close_obsolete(&self, breaker: &str, kept: VersionedBreaker) -> VersionedBreaker {
+        let relay = self.0.get(split_name(breaker).0);
         if relay.is_some_and(|relay| relay.is_over(&kept.breaker)) {
-            return VersionedBreaker { breaker: Breaker::closed(), ..kept };
+            return VersionedBreaker { breaker: CircuitBreaker::closed(), ..kept };
         }
         kept
     }
@@ -86,8 +86,8 @@ impl RelaysToday {
 impl RelayToday {
     /// Returns `true` if the breaker opened because of a sender and no stream of the relay uses that sender
     /// now.
-    fn is_over(&self, breaker: &Breaker) -> bool {
-        let may_mean_sender = |cause| matches!(cause, Cause::Policy | Cause::Configuration);
+    fn is_over(&self, breaker: &CircuitBreaker) -> bool {
+        let may_mean_sender = |cause| matches!(cause, BreakerCause::Policy | BreakerCause::Configuration);
         breaker.open.as_ref().is_some_and(|open| may_mean_sender(open.cause))
             && !self.senders.is_empty()
             && breaker.refusals.sender.as_ref().is_some_and(|sender| !self.senders.contains(sender))
@@ -99,13 +99,13 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use crate::settings::{RelaySettings, ReturnPath, Sender, Stream, Streams};
+    use crate::settings::{DeliveryStreams, RelaySettings, ReturnPath, SenderIdentity, StreamSettings};
 
     fn settings(relays: &[(&str, &[&str])], sender: &str) -> Settings {
         let address: crate::EmailAddress = sender.parse().unwrap();
-        let sender = Sender { name: String::new(), address, reply_to: None, domain: "b.example".into() };
+        let sender = SenderIdentity { name: String::new(), address, reply_to: None, domain: "b.example".into() };
         let names: Vec<_> = relays.iter().map(|(name, _)| *name).collect();
-        let stream = Stream::new(&names, sender);
+        let stream = StreamSettings::new(&names, sender);
         let at = || RelaySettings::new("smtp://127.0.0.1:1025".parse().unwrap());
         let named = |text: &&str| (*text).to_owned();
         Settings {
@@ -114,34 +114,34 @@ mod tests {
                 .iter()
                 .map(|(name, was)| ((*name).to_owned(), was.iter().map(named).collect()))
                 .collect(),
-            ..Settings::new(Streams { bulk: stream.clone(), transactional: stream })
+            ..Settings::new(DeliveryStreams { bulk: stream.clone(), transactional: stream })
         }
     }
 
-    fn kept(revision: u64, breaker: Breaker) -> VersionedBreaker {
+    fn kept(revision: u64, breaker: CircuitBreaker) -> VersionedBreaker {
         VersionedBreaker { revision, breaker }
     }
 
-    fn left_alone() -> Breaker {
-        Breaker::closed().opened("they are moving", Timestamp::UNIX_EPOCH)
+    fn left_alone() -> CircuitBreaker {
+        CircuitBreaker::closed().open_by_operator("they are moving", Timestamp::UNIX_EPOCH)
     }
 
     #[test]
     fn a_breaker_of_a_relay_that_no_file_has_does_not_count() {
         let rows = BTreeMap::from([
             ("first".to_owned(), kept(3, left_alone())),
-            ("second".to_owned(), kept(1, Breaker::closed())),
+            ("second".to_owned(), kept(1, CircuitBreaker::closed())),
         ]);
-        let today = RelaysToday::of(&settings(&[("second", &[])], "a@b.example")).breakers(rows.clone());
+        let today = RelaysToday::from_settings(&settings(&[("second", &[])], "a@b.example")).breakers(rows.clone());
         assert_eq!(today.keys().collect::<Vec<_>>(), ["second"]);
         assert_eq!(RelaysToday::default().breakers(rows.clone()), rows, "nobody knows the relays");
     }
 
     #[test]
     fn a_relay_that_was_renamed_is_still_left_alone_until_it_has_a_breaker_of_its_own() {
-        let today = RelaysToday::of(&settings(&[("second", &["first", "zero"])], "a@b.example"));
+        let today = RelaysToday::from_settings(&settings(&[("second", &["first", "zero"])], "a@b.example"));
         let mut rows = BTreeMap::from([
-            ("first".to_owned(), kept(3, Breaker::closed())),
+            ("first".to_owned(), kept(3, CircuitBreaker::closed())),
             ("first/acme".to_owned(), kept(2, left_alone())),
             ("zero".to_owned(), kept(9, left_alone())),
         ]);
@@ -153,15 +153,15 @@ mod tests {
                 ("second/acme".to_owned(), kept(0, left_alone())),
             ])
         );
-        rows.insert("second".to_owned(), kept(1, Breaker::closed()));
-        assert_eq!(today.breakers(rows)["second"], kept(1, Breaker::closed()));
+        rows.insert("second".to_owned(), kept(1, CircuitBreaker::closed()));
+        assert_eq!(today.breakers(rows)["second"], kept(1, CircuitBreaker::closed()));
     }
 
     #[test]
     fn a_relay_that_another_one_reports_for_is_not_that_one() {
         let mut settings = settings(&[("second", &[])], "a@b.example");
         settings.reports_for.insert("second".to_owned(), vec!["first".to_owned()]);
-        let today = RelaysToday::of(&settings);
+        let today = RelaysToday::from_settings(&settings);
         assert_eq!((today.name_of("first"), settings.relay_today("first")), ("first", "second"));
         assert_eq!(today.breakers(BTreeMap::from([("first".to_owned(), kept(3, left_alone()))])), BTreeMap::new());
     }
@@ -170,18 +170,18 @@ mod tests {
     fn a_breaker_that_opened_for_a_sender_of_whom_no_stream_is_any_more_is_closed() {
         let open = |cause| {
             let opened = left_alone();
-            let open = opened.open.map(|open| crate::breaker::Open { cause, ..open });
-            Breaker { open, ..opened }.for_sender("digest@old.example")
+            let open = opened.open.map(|open| crate::breaker::OpenState { cause, ..open });
+            CircuitBreaker { open, ..opened }.for_sender("digest@old.example")
         };
         for (cause, sender, is_open) in [
-            (Cause::Policy, "digest@old.example", true),
-            (Cause::Policy, "digest@new.example", false),
-            (Cause::Configuration, "digest@new.example", false),
-            (Cause::Outage, "digest@new.example", true),
-            (Cause::Operator, "digest@new.example", true),
+            (BreakerCause::Policy, "digest@old.example", true),
+            (BreakerCause::Policy, "digest@new.example", false),
+            (BreakerCause::Configuration, "digest@new.example", false),
+            (BreakerCause::Outage, "digest@new.example", true),
+            (BreakerCause::Operator, "digest@new.example", true),
         ] {
             let rows = BTreeMap::from([("own".to_owned(), kept(4, open(cause)))]);
-            let today = RelaysToday::of(&settings(&[("own", &[])], sender)).breakers(rows);
+            let today = RelaysToday::from_settings(&settings(&[("own", &[])], sender)).breakers(rows);
             assert_eq!((today["own"].revision, today["own"].breaker.open.is_some()), (4, is_open), "{cause} {sender}");
         }
     }
@@ -191,7 +191,7 @@ mod tests {
         let Settings { streams, .. } = settings(&[], "digest@b.example");
         let plain = streams.bulk;
         let path = ReturnPath { local: "bounce".into(), domain: "mail.b.example".into() };
-        let returning = Stream { return_path: Some(path), ..plain.clone() };
+        let returning = StreamSettings { return_path: Some(path), ..plain.clone() };
         for (stream, envelope, is_of) in [
             (&plain, "digest@b.example", true),
             (&plain, "Digest@B.example", true),

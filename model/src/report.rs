@@ -4,10 +4,10 @@
 use jiff::{Timestamp, civil::Date, tz::TimeZone};
 use serde::Serialize;
 
-use crate::delivery_events::{Bounce, Kind, Report};
+use crate::delivery_events::{BounceKind, DeliveryReport, ReportKind};
 
 closed_set! {
-    pub enum By {
+    pub enum ReportGrouping {
         Type = "type",
         Template = "template",
         Relay = "relay",
@@ -17,7 +17,7 @@ closed_set! {
 
 closed_set! {
     /// A kind of report that counts. The names are also the column names.
-    pub enum Counted {
+    pub enum CountedReport {
         Delivered = "delivered",
         Deferred = "deferred",
         BouncedHard = "bounced_hard",
@@ -36,24 +36,24 @@ closed_set! {
     }
 }
 
-impl Counted {
+impl CountedReport {
     #[must_use]
-    pub const fn of(report: &Report) -> Self {
+    pub const fn from_report(report: &DeliveryReport) -> Self {
         match (report.kind, report.machine) {
             _ if report.never_sent => Self::NeverSent,
-            (Kind::Delivered, _) => Self::Delivered,
-            (Kind::Deferred, _) => Self::Deferred,
-            (Kind::Bounced(Bounce::Hard), _) => Self::BouncedHard,
-            (Kind::Bounced(Bounce::Soft), _) => Self::BouncedSoft,
-            (Kind::Bounced(Bounce::Policy), _) => Self::BouncedPolicy,
-            (Kind::Complained, _) => Self::Complained,
-            (Kind::Unsubscribed, _) => Self::Unsubscribed,
-            (Kind::Opened, Some(false)) => Self::OpenedPeople,
-            (Kind::Opened, Some(true)) => Self::OpenedMachines,
-            (Kind::Opened, None) => Self::OpenedUnknown,
-            (Kind::Clicked, Some(false)) => Self::ClickedPeople,
-            (Kind::Clicked, Some(true)) => Self::ClickedMachines,
-            (Kind::Clicked, None) => Self::ClickedUnknown,
+            (ReportKind::Delivered, _) => Self::Delivered,
+            (ReportKind::Deferred, _) => Self::Deferred,
+            (ReportKind::Bounced(BounceKind::Hard), _) => Self::BouncedHard,
+            (ReportKind::Bounced(BounceKind::Soft), _) => Self::BouncedSoft,
+            (ReportKind::Bounced(BounceKind::Policy), _) => Self::BouncedPolicy,
+            (ReportKind::Complained, _) => Self::Complained,
+            (ReportKind::Unsubscribed, _) => Self::Unsubscribed,
+            (ReportKind::Opened, Some(false)) => Self::OpenedPeople,
+            (ReportKind::Opened, Some(true)) => Self::OpenedMachines,
+            (ReportKind::Opened, None) => Self::OpenedUnknown,
+            (ReportKind::Clicked, Some(false)) => Self::ClickedPeople,
+            (ReportKind::Clicked, Some(true)) => Self::ClickedMachines,
+            (ReportKind::Clicked, None) => Self::ClickedUnknown,
         }
     }
 
@@ -65,16 +65,16 @@ impl Counted {
 
 /// Selects the messages created from the first day up to, but not including, the second.
 #[derive(Clone, Debug)]
-pub struct Question {
+pub struct ReportQuery {
     pub tenant: Option<String>,
     pub from: Date,
     pub until: Date,
-    pub by: Option<By>,
+    pub by: Option<ReportGrouping>,
 }
 
-impl Question {
+impl ReportQuery {
     #[must_use]
-    pub fn new(tenant: Option<String>, since: Timestamp, until: Timestamp, by: Option<By>) -> Self {
+    pub fn new(tenant: Option<String>, since: Timestamp, until: Timestamp, by: Option<ReportGrouping>) -> Self {
         Self { tenant, from: utc_date(since), until: utc_date(until).tomorrow().unwrap_or(Date::MAX), by }
     }
 
@@ -101,7 +101,7 @@ pub struct ByWhom {
 /// Messages that bounced, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Bounced {
+pub struct ReportedBounces {
     pub hard: u64,
     pub soft: u64,
     pub policy: u64,
@@ -110,12 +110,12 @@ pub struct Bounced {
 /// Messages with at least one report of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Counts {
+pub struct ReportCounts {
     /// A relay accepted the message.
     pub sent: u64,
     pub delivered: u64,
     pub deferred: u64,
-    pub bounced: Bounced,
+    pub bounced: ReportedBounces,
     /// Withheld by the provider, e.g. because of its own suppression list.
     pub never_sent: u64,
     pub complained: u64,
@@ -127,7 +127,7 @@ pub struct Counts {
 /// Shares of messages; `None` if the denominator is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Rates {
+pub struct ReportRates {
     pub delivered_of_sent: Option<f64>,
     pub bounced_of_sent: Option<f64>,
     pub complained_of_delivered: Option<f64>,
@@ -141,33 +141,33 @@ pub struct Rates {
 /// One line of a report.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = ReportLine))]
-pub struct Line {
+pub struct ReportLine {
     /// The type, template, relay or day; empty for all messages together.
     pub of: String,
     #[serde(flatten)]
-    pub counts: Counts,
-    pub rates: Rates,
+    pub counts: ReportCounts,
+    pub rates: ReportRates,
 }
 
-impl Line {
+impl ReportLine {
     /// `bucket` is the value of the column; days arrive as numbers since 1970-01-01.
     #[must_use]
-    pub fn new(by: Option<By>, bucket: String, counts: Counts) -> Self {
+    pub fn new(by: Option<ReportGrouping>, bucket: String, counts: ReportCounts) -> Self {
         let date = |days: &str| Timestamp::from_second(days.parse::<i64>().ok()?.checked_mul(86_400)?).ok();
         let of = match by {
-            Some(By::Day) => date(&bucket).map_or(bucket, |midnight| utc_date(midnight).to_string()),
+            Some(ReportGrouping::Day) => date(&bucket).map_or(bucket, |midnight| utc_date(midnight).to_string()),
             _ => bucket,
         };
         Self { of, counts, rates: counts.rates() }
     }
 }
 
-impl Counts {
+impl ReportCounts {
     /// Note that a message which bounced in two ways counts twice.
     #[must_use]
-    pub fn rates(&self) -> Rates {
-        let Self { sent, delivered, bounced: Bounced { hard, soft, policy }, .. } = *self;
-        Rates {
+    pub fn rates(&self) -> ReportRates {
+        let Self { sent, delivered, bounced: ReportedBounces { hard, soft, policy }, .. } = *self;
+        ReportRates {
             delivered_of_sent: share(delivered, sent),
             bounced_of_sent: share(hard + soft + policy, sent),
             complained_of_delivered: share(self.complained, delivered),
@@ -195,16 +195,18 @@ mod tests {
 
     #[test]
     fn each_kind_of_report_has_a_bit_of_its_own() {
-        let bits: Vec<_> = Counted::ALL.into_iter().map(Counted::bit).collect();
+        let bits: Vec<_> = CountedReport::ALL.into_iter().map(CountedReport::bit).collect();
         assert_eq!(bits, (0..14).map(|n| 1 << n).collect::<Vec<i64>>());
         let at = Timestamp::UNIX_EPOCH;
-        let of = |kind, machine, never_sent| Counted::of(&Report { never_sent, machine, ..Report::new(kind, at) });
+        let of = |kind, machine, never_sent| {
+            CountedReport::from_report(&DeliveryReport { never_sent, machine, ..DeliveryReport::new(kind, at) })
+        };
         for (kind, machine, never_sent, counted) in [
-            (Kind::Opened, Some(true), false, Counted::OpenedMachines),
-            (Kind::Clicked, None, false, Counted::ClickedUnknown),
-            (Kind::Bounced(Bounce::Hard), None, false, Counted::BouncedHard),
-            (Kind::Bounced(Bounce::Hard), None, true, Counted::NeverSent),
-            (Kind::Complained, None, true, Counted::NeverSent),
+            (ReportKind::Opened, Some(true), false, CountedReport::OpenedMachines),
+            (ReportKind::Clicked, None, false, CountedReport::ClickedUnknown),
+            (ReportKind::Bounced(BounceKind::Hard), None, false, CountedReport::BouncedHard),
+            (ReportKind::Bounced(BounceKind::Hard), None, true, CountedReport::NeverSent),
+            (ReportKind::Complained, None, true, CountedReport::NeverSent),
         ] {
             assert_eq!(of(kind, machine, never_sent), counted);
         }
@@ -213,39 +215,39 @@ mod tests {
     #[test]
     fn a_question_has_whole_days_of_utc() {
         let at = |text: &str| text.parse().unwrap();
-        let question = Question::new(None, at("1970-01-02T23:59:59Z"), at("1970-01-04T00:00:00Z"), None);
+        let question = ReportQuery::new(None, at("1970-01-02T23:59:59Z"), at("1970-01-04T00:00:00Z"), None);
         assert_eq!(question.days(), [1, 4]);
     }
 
     #[test]
     fn a_rate_without_its_denominator_is_none() {
-        let counts = Counts {
+        let counts = ReportCounts {
             sent: 4,
             delivered: 2,
-            bounced: Bounced { hard: 1, soft: 0, policy: 1 },
+            bounced: ReportedBounces { hard: 1, soft: 0, policy: 1 },
             opened: ByWhom { people: 1, machines: 2, unknown: 0 },
-            ..Counts::default()
+            ..ReportCounts::default()
         };
         let rates = counts.rates();
         assert_eq!((rates.delivered_of_sent, rates.bounced_of_sent), (Some(0.5), Some(0.5)));
         assert_eq!((rates.opened_of_delivered, rates.complained_of_delivered), (Some(0.5), Some(0.0)));
-        assert_eq!(Counts::default().rates(), Rates::default());
+        assert_eq!(ReportCounts::default().rates(), ReportRates::default());
     }
 
     #[test]
     fn a_day_is_a_date_and_the_json_names_each_denominator() {
-        let counts = Counts {
+        let counts = ReportCounts {
             sent: 200,
             delivered: 190,
             deferred: 1,
-            bounced: Bounced { hard: 4, soft: 1, policy: 1 },
+            bounced: ReportedBounces { hard: 4, soft: 1, policy: 1 },
             never_sent: 2,
             complained: 1,
             unsubscribed: 0,
             opened: ByWhom { people: 38, machines: 80, unknown: 1 },
             clicked: ByWhom::default(),
         };
-        let line = Line::new(Some(By::Day), "20411".to_owned(), counts);
+        let line = ReportLine::new(Some(ReportGrouping::Day), "20411".to_owned(), counts);
         assert_eq!(line.of, "2025-11-19");
         let expected = json!({
             "of": "2025-11-19", "sent": 200, "delivered": 190, "deferred": 1,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::Key;
 
 closed_set! {
-    pub enum Kind {
+    pub enum RetentionKind {
         /// Events of closed digests; age counts from the end.
         Events = "events",
         Retracts = "retracts",
@@ -22,9 +22,9 @@ closed_set! {
     }
 }
 
-impl Kind {
+impl RetentionKind {
     #[must_use]
-    pub const fn words(self) -> &'static str {
+    pub const fn display_name(self) -> &'static str {
         match self {
             Self::DeadLetters => "dead letters",
             Self::DeliveryEvents => "delivery events",
@@ -42,13 +42,13 @@ pub struct CutoffsInput {
 
 /// Input of `upkeep_purge`, which archives (if configured) and deletes one batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cutoff {
-    pub kind: Kind,
+pub struct RetentionCutoff {
+    pub kind: RetentionKind,
     pub before: Timestamp,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Purged {
+pub struct PurgeAnswer {
     pub purged: u64,
     pub archived: u64,
     pub more: bool,

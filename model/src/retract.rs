@@ -6,8 +6,8 @@ use tidings_proto::v1;
 
 use crate::{
     Event, Key,
-    limits::{self, Invalid},
-    wire::Edition,
+    limits::{self, InvalidField},
+    wire::ContractEdition,
 };
 
 /// Selects the events of a key to withdraw. A retract may arrive before or after its events, and any number
@@ -39,21 +39,21 @@ impl Retract {
     ///
     /// # Errors
     /// Names the first field that is missing or over its limit; or it has both an event id and a category.
-    pub fn from_wire(wire: v1::Retract, default: Option<&Key>) -> Result<(Key, Self), Invalid> {
-        Self::from_wire_by(Edition::Today, wire, default)
+    pub fn from_wire(wire: v1::Retract, default: Option<&Key>) -> Result<(Key, Self), InvalidField> {
+        Self::from_wire_by(ContractEdition::Today, wire, default)
     }
 
     pub(crate) fn from_wire_by(
-        edition: Edition,
+        edition: ContractEdition,
         wire: v1::Retract,
         default: Option<&Key>,
-    ) -> Result<(Key, Self), Invalid> {
+    ) -> Result<(Key, Self), InvalidField> {
         let key = Key::of_wire(&wire.tenant, &wire.digest, &wire.user, default)?;
         let v1::Retract { event_id, category, entity_type, entity_id, occurred_at, .. } = wire;
         let of_entity = [("category", &category), ("entity_type", &entity_type), ("entity_id", &entity_id)];
         if event_id.is_empty() {
             if category.is_empty() {
-                return Err(Invalid::new("event_id", "is required, or else category and occurred_at"));
+                return Err(InvalidField::new("event_id", "is required, or else category and occurred_at"));
             }
             for (field, value) in of_entity {
                 limits::optional_id(field, value)?;
@@ -64,14 +64,14 @@ impl Retract {
         let mut given = of_entity.into_iter().filter(|(_, value)| !value.is_empty()).map(|(field, _)| field);
         if let Some(field) = given.next().or(occurred_at.map(|_| "occurred_at")) {
             let problem = format!("cannot be combined with {field}; give event_id alone, or category and occurred_at");
-            return Err(Invalid::new("event_id", problem));
+            return Err(InvalidField::new("event_id", problem));
         }
-        limits::id("event_id", &event_id)?;
+        limits::check_id("event_id", &event_id)?;
         Ok((key, Self::Event(event_id)))
     }
 
     #[must_use]
-    pub fn until(self, until: Timestamp) -> Self {
+    pub fn with_until(self, until: Timestamp) -> Self {
         match self {
             Self::Event(event_id) => Self::EventUntil { event_id, until },
             dated => dated,

@@ -22,4 +22,4 @@ pub mod seen;
 pub mod spread;
 pub mod working_days;
 
-pub use in_force::{InForce, Next};
+pub use in_force::{EffectiveSchedule, NextDeadline};

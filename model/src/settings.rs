@@ -8,13 +8,13 @@ use std::{
 use uuid::Uuid;
 
 use crate::{
-    AsBeforeLink, Cadence, Key, Link, PreferencesLink, Quiet, ViewLink,
+    AsBeforeLink, Cadence, Key, PreferencesLink, QuietHours, UnsubscribeLink, ViewLink,
     cadence::DayRange,
-    foreign_text::shown,
-    limits::Invalid,
-    link_keys::{LinkKeys, Purpose},
-    nearest,
-    offered_cadences::Choices,
+    foreign_text::printable_name,
+    limits::InvalidField,
+    link_keys::{LinkKeys, TokenPurpose},
+    nearest_name,
+    offered_cadences::OfferedCadences,
 };
 
 mod brand;
@@ -27,15 +27,18 @@ pub(crate) mod streams;
 mod tenant;
 mod track;
 
-pub use brand::{Brand, Colour, NotAColour};
-pub use category::{Categories, CategorySettings, Section};
+pub use brand::{BrandColour, NotAColour, TenantBrand};
+pub use category::{CategorySettings, DigestCategories, SectionHeading};
 pub use former::FormerNames;
-pub use frequency::{Cap, FrequencyLimits, OverLimit};
-pub use pages::{PageUrl, Pages, RecipientLinks, UnknownPlaceholder};
+pub use frequency::{DigestCap, FrequencyLimits, OverLimit};
+pub use pages::{PageUrl, RecipientLinks, RecipientPages, UnknownPlaceholder};
 pub use service::{DirectoryUrl, SeenService, ServiceUrl};
-pub use streams::{Guarantee, Per, RETRY_DELAYS, Rate, RelaySettings, ReturnPath, Sender, Stream, StreamName, Streams};
-pub use tenant::{InForce, TenantSettings};
-pub use track::{Counted, Track};
+pub use streams::{
+    DeliveryGuarantee, DeliveryStreams, MessageRate, RETRY_DELAYS, RateUnit, RelaySettings, ReturnPath, SenderIdentity,
+    StreamName, StreamSettings,
+};
+pub use tenant::{TenantSettings, TenantStream};
+pub use track::{TrackedAction, TrackingSettings};
 
 /// The bulk stream's rate is divided between its single messages and digests, because they have separate task
 /// queues and the server limits each by itself.
@@ -47,7 +50,7 @@ pub struct Settings {
     pub tenants: BTreeMap<String, TenantSettings>,
     pub names: FormerNames,
     /// Limits a recipient's digests across all digest types (rule 13).
-    pub cap: Option<Cap>,
+    pub cap: Option<DigestCap>,
     pub capped: OverLimit,
     /// Suppress an address after this many consecutive soft bounces.
     pub soft_bounces: u32,
@@ -56,15 +59,15 @@ pub struct Settings {
     /// of the same account.
     pub reports_for: BTreeMap<String, Vec<String>>,
     pub relays_were: BTreeMap<String, Vec<String>>,
-    pub streams: Streams,
-    pub pages: Pages,
+    pub streams: DeliveryStreams,
+    pub pages: RecipientPages,
     pub link_keys: Option<LinkKeys>,
     pub unknown_recipients: UnknownRecipients,
 }
 
 impl Settings {
     #[must_use]
-    pub fn new(streams: Streams) -> Self {
+    pub fn new(streams: DeliveryStreams) -> Self {
         Self {
             digests: BTreeMap::new(),
             tenants: BTreeMap::new(),
@@ -76,7 +79,7 @@ impl Settings {
             reports_for: BTreeMap::new(),
             relays_were: BTreeMap::new(),
             streams,
-            pages: Pages::default(),
+            pages: RecipientPages::default(),
             link_keys: None,
             unknown_recipients: UnknownRecipients::Wait,
         }
@@ -85,26 +88,26 @@ impl Settings {
     /// All links are `None` without link keys. Under the same keys, a message always gets the same links.
     /// `user` may be empty.
     #[must_use]
-    pub fn recipient_links(&self, link: &Link, user: &str, stream: StreamName) -> RecipientLinks {
+    pub fn recipient_links(&self, link: &UnsubscribeLink, user: &str, stream: StreamName) -> RecipientLinks {
         let Some(keys) = &self.link_keys else { return RecipientLinks::default() };
         let Some(token) = link.token(keys) else { return RecipientLinks::default() };
-        let Pages { public_url, unsubscribe, preferences } = &self.pages;
-        let own = unsubscribe.as_ref().map(|page| page.filled(link, user, &token));
+        let RecipientPages { public_url, unsubscribe, preferences } = &self.pages;
+        let own = unsubscribe.as_ref().map(|page| page.fill_placeholders(link, user, &token));
         let ours = || Some(format!("{}/u/{token}", public_url.as_ref()?));
         let unsubscribe_url = own.or_else(ours).filter(|url| url.len() <= pages::HEADER_CHARS);
-        let InForce { stream, .. } = self.for_tenant(link.tenant(), stream);
+        let TenantStream { stream, .. } = self.for_tenant(link.tenant(), stream);
         let return_path = stream.return_path.as_ref().filter(|_| unsubscribe_url.is_some());
         let unsubscribe_mailto = return_path.map(|path| {
-            let token = keys.sign(Purpose::Leave, link.tenant(), link.message());
+            let token = keys.sign(TokenPurpose::Leave, link.tenant(), link.message());
             format!("mailto:{}+{token}@{}?subject=unsubscribe", path.local, path.domain)
         });
         let preferences_url = match link {
-            Link::Unsubscribe { key, message, generation } => {
-                let own = preferences.as_ref().map(|page| page.filled(link, user, &token));
+            UnsubscribeLink::Unsubscribe { key, message, generation } => {
+                let own = preferences.as_ref().map(|page| page.fill_placeholders(link, user, &token));
                 let page = PreferencesLink { key: key.clone(), message: *message, generation: *generation };
                 own.or_else(|| Some(format!("{}/p/{}", public_url.as_ref()?, page.token(keys)?)))
             }
-            Link::Suppress { .. } => None,
+            UnsubscribeLink::Suppress { .. } => None,
         };
         let view = ViewLink { tenant: link.tenant().to_owned(), message: link.message() };
         let view_url = public_url.as_ref().and_then(|url| Some(format!("{url}/v/{}", view.token(keys)?)));
@@ -144,19 +147,19 @@ impl Settings {
     ///
     /// # Errors
     /// Suggests the closest configured type, if there is one.
-    pub fn check_digest(&self, key: &Key) -> Result<(), Invalid> {
+    pub fn check_digest(&self, key: &Key) -> Result<(), InvalidField> {
         let is_thin = self.digests.is_empty() && self.tenants.values().all(|tenant| tenant.digests.is_empty());
         if is_thin || self.digest(key).is_some() {
             return Ok(());
         }
         let known = self.digest_types(&key.tenant);
-        let remedy = match nearest(&key.digest_type, known.iter().map(String::as_str)) {
+        let remedy = match nearest_name(&key.digest_type, known.iter().map(String::as_str)) {
             Some(meant) => format!("did you mean {meant}?"),
             None => "correct it, or add its table to the configuration of gateways and workers".to_owned(),
         };
-        Err(Invalid::new(
+        Err(InvalidField::new(
             "digest",
-            format!("is {}, a digest type that no table has; {remedy}", shown(&key.digest_type)),
+            format!("is {}, a digest type that no table has; {remedy}", printable_name(&key.digest_type)),
         ))
     }
 
@@ -186,14 +189,14 @@ impl Settings {
     /// including those of tenants. `None` for no limit.
     #[must_use]
     pub fn rate(&self, stream: StreamName) -> Option<f64> {
-        let names = self.every(stream).flat_map(|(_, stream)| &stream.relays);
+        let names = self.all_streams(stream).flat_map(|(_, stream)| &stream.relays);
         let relays = names.filter_map(|name| self.relays.get(name));
-        relays.filter_map(|relay| relay.rate).map(Rate::per_second).min_by(f64::total_cmp)
+        relays.filter_map(|relay| relay.rate).map(MessageRate::per_second).min_by(f64::total_cmp)
     }
 
     #[must_use]
     pub fn report_token(&self, tenant: &str, message: Uuid) -> Option<String> {
-        self.link_keys.as_ref().map(|keys| keys.sign(Purpose::Report, tenant, message))
+        self.link_keys.as_ref().map(|keys| keys.sign(TokenPurpose::Report, tenant, message))
     }
 
     #[must_use]
@@ -221,14 +224,14 @@ pub struct DigestSettings {
     /// How long a rendered message waits before it is sent, so that an operator can cancel it.
     pub undo: Option<Duration>,
     pub adapt: bool,
-    pub choices: Choices,
+    pub choices: OfferedCadences,
     pub zone: Option<String>,
     /// Working days, for the cadence `weekdays`. `None` to derive them from the recipient's locale.
     pub weekdays: Option<DayRange>,
     /// Spreads digests of the same slot, and those sent after quiet hours, over this time (rule 11).
     pub spread: Option<Duration>,
     /// No message is sent at these times (rule 12).
-    pub quiet: Quiet,
+    pub quiet: QuietHours,
     pub template: String,
     /// Maximum number of lines in a message.
     pub max_items: u32,
@@ -242,10 +245,10 @@ pub struct DigestSettings {
     /// Categories that recipients may turn off, each with its display name.
     pub categories: BTreeMap<String, String>,
     /// How to order categories in a message, and which events to leave out.
-    pub category: Categories,
+    pub category: DigestCategories,
     /// Current name by former name.
     pub former_categories: BTreeMap<String, String>,
-    pub track: Track,
+    pub track: TrackingSettings,
     pub seen: Option<SeenService>,
 }
 
@@ -267,11 +270,11 @@ impl DigestSettings {
             linger: None,
             undo: None,
             adapt: false,
-            choices: Choices::default(),
+            choices: OfferedCadences::default(),
             zone: None,
             weekdays: None,
             spread: None,
-            quiet: Quiet::default(),
+            quiet: QuietHours::default(),
             template: template.to_owned(),
             max_items: Self::MAX_ITEMS,
             max_lines: Self::MAX_LINES,
@@ -280,9 +283,9 @@ impl DigestSettings {
             title: None,
             description: None,
             categories: BTreeMap::new(),
-            category: Categories::NONE,
+            category: DigestCategories::NONE,
             former_categories: BTreeMap::new(),
-            track: Track::default(),
+            track: TrackingSettings::default(),
             seen: None,
         }
     }
@@ -308,8 +311,8 @@ impl DigestSettings {
     }
 
     #[must_use]
-    pub const fn shown(&self) -> Shown<'_> {
-        Shown { groups: self.max_items, items: self.max_lines, categories: &self.category }
+    pub const fn display_limits(&self) -> DisplayLimits<'_> {
+        DisplayLimits { groups: self.max_items, items: self.max_lines, categories: &self.category }
     }
 }
 
@@ -324,22 +327,22 @@ pub enum UnknownRecipients {
 impl FrequencyLimits {
     /// Combines a digest type's limits with the cap across all types.
     #[must_use]
-    pub fn new(digest: &DigestSettings, cap: Option<Cap>, capped: OverLimit) -> Self {
+    pub fn new(digest: &DigestSettings, cap: Option<DigestCap>, capped: OverLimit) -> Self {
         let DigestSettings { cadence, throttle, throttled, .. } = digest;
         Self { never: *cadence == Cadence::Never, throttle: *throttle, throttled: *throttled, cap, capped }
     }
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Shown<'a> {
+pub struct DisplayLimits<'a> {
     pub groups: u32,
     pub items: u32,
-    pub categories: &'a Categories,
+    pub categories: &'a DigestCategories,
 }
 
-impl Shown<'_> {
+impl DisplayLimits<'_> {
     #[must_use]
-    pub fn section(&self, category: &str) -> Option<Section> {
+    pub fn section(&self, category: &str) -> Option<SectionHeading> {
         self.categories.get(category).section.clone()
     }
 
@@ -370,14 +373,16 @@ mod tests {
 
     #[test]
     fn a_digest_type_without_a_table_is_refused_with_the_nearest_name() {
-        let sender = Sender {
+        let sender = SenderIdentity {
             name: String::new(),
             address: "a@b.example".parse().unwrap(),
             reply_to: None,
             domain: "b.example".into(),
         };
-        let thin =
-            Settings::new(Streams { bulk: Stream::new(&[], sender.clone()), transactional: Stream::new(&[], sender) });
+        let thin = Settings::new(DeliveryStreams {
+            bulk: StreamSettings::new(&[], sender.clone()),
+            transactional: StreamSettings::new(&[], sender),
+        });
         assert_eq!(thin.check_digest(&key("acme", "anything")), Ok(()), "a producer without tables knows no types");
         let activity = DigestSettings::new("activity", Cadence::Never);
         let settings = Settings { digests: BTreeMap::from([("activity".to_owned(), activity)]), ..thin };
@@ -387,7 +392,7 @@ mod tests {
             ("never-was", "is never-was, a digest type that no table has; correct it"),
             ("ann@example.net", "is ?, a digest type"),
         ] {
-            let Invalid { field, problem } = settings.check_digest(&key("acme", digest_type)).unwrap_err();
+            let InvalidField { field, problem } = settings.check_digest(&key("acme", digest_type)).unwrap_err();
             assert!(field == "digest" && problem.starts_with(says), "{field}: {problem}");
         }
     }

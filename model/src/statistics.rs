@@ -4,10 +4,10 @@
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
-use crate::{records::Reason, window::Outcome};
+use crate::{records::SuppressionReason, window::DigestOutcome};
 
 #[derive(Clone, Debug)]
-pub struct Scope {
+pub struct StatisticsScope {
     pub tenant: Option<String>,
     pub since: Timestamp,
     pub now: Timestamp,
@@ -19,9 +19,9 @@ pub struct Scope {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LedgerStatistics {
     /// Digests that were claimed and have no end, by tenant and type.
-    pub undelivered: Vec<Undelivered>,
+    pub undelivered: Vec<UndeliveredDigests>,
     /// Note that retention removes a digest together with its events.
-    pub ended: Vec<Ended>,
+    pub ended: Vec<EndedDigests>,
     /// Signals and events of the span that could not be decoded.
     pub dead_letters: u64,
     /// Events repeating an earlier id with different content, after the earlier one was settled. They are in
@@ -32,14 +32,14 @@ pub struct LedgerStatistics {
     /// Bounces and complaints that providers reported in the span, by relay.
     pub reported: Vec<ReportedByRelay>,
     /// Suppressed addresses, by reason. The span does not matter.
-    pub suppressed: Vec<Suppressed>,
+    pub suppressed: Vec<SuppressedAddresses>,
 }
 
 /// Digests of one tenant and type that were claimed and have no end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Undelivered {
+pub struct UndeliveredDigests {
     pub tenant: String,
     #[serde(rename = "type")]
     pub digest_type: String,
@@ -56,11 +56,11 @@ pub struct Undelivered {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Ended {
+pub struct EndedDigests {
     pub tenant: String,
     #[serde(rename = "type")]
     pub digest_type: String,
-    pub outcome: Outcome,
+    pub outcome: DigestOutcome,
     pub digests: u64,
     /// Events under these digests.
     pub events: u64,
@@ -79,7 +79,7 @@ pub struct ReportedByRelay {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReportedByKind {
     pub relay: String,
-    /// See [`Kind::name`](crate::delivery_events::Kind::name).
+    /// See [`ReportKind::name`](crate::delivery_events::ReportKind::name).
     pub kind: String,
     pub events: u64,
 }
@@ -88,8 +88,8 @@ pub struct ReportedByKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Suppressed {
-    pub reason: Reason,
+pub struct SuppressedAddresses {
+    pub reason: SuppressionReason,
     pub addresses: u64,
 }
 
@@ -105,10 +105,10 @@ impl LedgerStatistics {
 mod tests {
     use super::*;
 
-    fn undelivered(due: i64) -> Undelivered {
+    fn undelivered(due: i64) -> UndeliveredDigests {
         let (tenant, digest_type) = ("acme".into(), "activity".into());
         let oldest_due_at = Timestamp::from_second(due).unwrap();
-        Undelivered { tenant, digest_type, digests: 1, attempted: 0, overdue: 0, oldest_due_at }
+        UndeliveredDigests { tenant, digest_type, digests: 1, attempted: 0, overdue: 0, oldest_due_at }
     }
 
     #[test]

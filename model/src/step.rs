@@ -9,8 +9,8 @@ mod send;
 
 pub use claim::{ClaimAnswer, ClaimInput};
 pub use ledger::{
-    AuditInput, CloseInput, DeadLettersInput, Ending, Note, ReopenInput, Resumed, RetractInput, Returned, StashInput,
-    Stashed,
+    AuditInput, AuditNote, CloseAnswer, CloseDigestInput, DeadLettersInput, ReopenAnswer, ReopenInput, RetractInput,
+    ReturnedEvents, StashAnswer, StashInput,
 };
-pub use plan::{Joined, Limited, PauseWait, Plan, PlanInput, Signs};
-pub use send::{RenderInput, Rendered, ReplyCode, SendInput, Sent, TooLarge, UnrecordedEnd};
+pub use plan::{DeadlineInputs, EventOrigin, ExhaustedLimit, PauseWait, Plan, PlanInput};
+pub use send::{RenderAnswer, RenderInput, ReplyCode, SendAnswer, SendDigestInput, TooLarge, UnrecordedEnd};

@@ -20,7 +20,7 @@ impl StoredWait {
     /// future.
     pub const PAST: Self = Self(Duration::ZERO);
 
-    pub(crate) const fn of(longest: Duration) -> Self {
+    pub(crate) const fn with_longest(longest: Duration) -> Self {
         Self(longest)
     }
 
@@ -30,20 +30,20 @@ impl StoredWait {
     }
 
     #[must_use]
-    pub fn farthest(self, now: Timestamp) -> Timestamp {
+    pub fn latest_plausible(self, now: Timestamp) -> Timestamp {
         let later = |at: Timestamp| at.saturating_add(self.longest()).ok();
         now.checked_add(CLOCK_TOLERANCE).ok().and_then(later).unwrap_or(Timestamp::MAX)
     }
 
     /// Returns `true` if the instant is plausible. An implausible one counts as expired.
     #[must_use]
-    pub fn believes(self, at: Timestamp, now: Timestamp) -> bool {
-        at <= self.farthest(now)
+    pub fn is_plausible(self, at: Timestamp, now: Timestamp) -> bool {
+        at <= self.latest_plausible(now)
     }
 
     #[must_use]
-    pub fn holds(self, until: Timestamp, now: Timestamp) -> bool {
-        now < until && self.believes(until, now)
+    pub fn is_active(self, until: Timestamp, now: Timestamp) -> bool {
+        now < until && self.is_plausible(until, now)
     }
 }
 
@@ -52,14 +52,14 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::breaker::Cause;
+    use crate::breaker::BreakerCause;
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_second(1_800_000_000 + seconds).unwrap()
     }
 
     fn kinds() -> Vec<StoredWait> {
-        let causes = Cause::ALL.into_iter().filter(|cause| *cause != Cause::Operator);
+        let causes = BreakerCause::ALL.into_iter().filter(|cause| *cause != BreakerCause::Operator);
         let others = [
             StoredWait::PROBE,
             StoredWait::INBOX_LEASE,
@@ -81,10 +81,10 @@ mod tests {
 
     #[test]
     fn only_an_operator_closes_a_relay_for_good() {
-        let operator = StoredWait::of_breaker(Cause::Operator);
-        assert!(operator.holds(Timestamp::MAX, at(0)));
+        let operator = StoredWait::of_breaker(BreakerCause::Operator);
+        assert!(operator.is_active(Timestamp::MAX, at(0)));
         for kind in kinds() {
-            assert!(!kind.holds(Timestamp::MAX, at(0)), "{kind:?}");
+            assert!(!kind.is_active(Timestamp::MAX, at(0)), "{kind:?}");
         }
     }
 
@@ -97,11 +97,11 @@ mod tests {
             for kind in kinds() {
                 let wait = SignedDuration::try_from(kind.longest().mul_f64(part)).unwrap();
                 let written = at(0) + wait;
-                prop_assert_eq!(kind.holds(written, at(0)), written > at(0));
+                prop_assert_eq!(kind.is_active(written, at(0)), written > at(0));
                 // A clock that was ahead wrote it. It holds for the longest wait at most, as clocks may differ.
                 let until = written + SignedDuration::from_secs(ahead);
                 let most = SignedDuration::try_from(kind.longest()).unwrap() + CLOCK_TOLERANCE;
-                prop_assert!(!kind.holds(until, at(0)) || until <= at(0) + most);
+                prop_assert!(!kind.is_active(until, at(0)) || until <= at(0) + most);
             }
         }
     }

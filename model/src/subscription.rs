@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::{StoredWait, settings::ServiceUrl, webhook_secret::Secret};
+use crate::{StoredWait, settings::ServiceUrl, webhook_secret::SigningSecret};
 
 /// Timeout of one delivery. Standard Webhooks recommends 15 to 30 s.
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(15);
@@ -39,7 +39,7 @@ closed_set! {
 }
 
 #[derive(Clone, Debug)]
-pub struct Subscription {
+pub struct WebhookSubscription {
     pub name: String,
     pub url: ServiceUrl,
     pub events: BTreeSet<NoticeType>,
@@ -47,13 +47,13 @@ pub struct Subscription {
     pub digest_type: Option<String>,
     /// All of them sign; the receiver only needs one. Empty if they are missing from the environment, and
     /// nothing can be delivered.
-    pub secrets: Vec<Secret>,
+    pub secrets: Vec<SigningSecret>,
     pub secret_env: String,
     /// Former names. Pending notices of a former name belong to this subscription.
     pub was: Vec<String>,
 }
 
-impl Subscription {
+impl WebhookSubscription {
     #[must_use]
     pub fn is_named(&self, name: &str) -> bool {
         self.name == name || self.was.iter().any(|was| was == name)
@@ -68,21 +68,21 @@ impl Subscription {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Notice {
+pub struct PendingNotice {
     pub seq: i64,
     /// The same for each delivery, so receivers should use this as an idempotency key.
     pub id: Uuid,
     pub event: NoticeType,
     /// The key, or the message if its address has no user. Notices in a lane are delivered in order.
     pub lane: String,
-    pub about: About,
+    pub about: NoticeFact,
     pub tries: u32,
     pub first_tried_at: Option<Timestamp>,
 }
 
 /// The fact in a notice. Fields that do not apply are empty or `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct About {
+pub struct NoticeFact {
     #[serde(skip)]
     pub occurred_at: Timestamp,
     pub tenant: String,
@@ -103,18 +103,18 @@ pub struct About {
 }
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct NoticeBody<'a> {
     r#type: &'a str,
     timestamp: Timestamp,
-    data: &'a About,
+    data: &'a NoticeFact,
 }
 
 /// Serializes a notice as JSON. A notice has the same bytes at each delivery.
 ///
 /// # Errors
 /// Never, because ids and names are text.
-pub fn body(event: &str, about: &About) -> serde_json::Result<Vec<u8>> {
-    serde_json::to_vec(&Body { r#type: event, timestamp: about.occurred_at, data: about })
+pub fn notice_body(event: &str, about: &NoticeFact) -> serde_json::Result<Vec<u8>> {
+    serde_json::to_vec(&NoticeBody { r#type: event, timestamp: about.occurred_at, data: about })
 }
 
 /// Input of `deliver_notices`, which delivers a subscription's pending notices for at most half a minute.
@@ -133,12 +133,12 @@ pub struct DeliverAnswer {
     pub delivered: u64,
     pub failed: u64,
     pub dead: u64,
-    pub left: Left,
+    pub left: RemainingNotices,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Left {
+pub enum RemainingNotices {
     Nothing,
     More,
     /// All pending notices back off until then.
@@ -157,11 +157,11 @@ pub struct DeadNotice {
     /// The result of the last try; `removed` if the subscription is no longer configured.
     pub result: String,
     pub tries: u32,
-    pub data: About,
+    pub data: NoticeFact,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Replayed {
+pub enum ReplayScope {
     /// Delivered ones and dead letters.
     All,
     DeadLetters,
@@ -224,7 +224,7 @@ const BETWEEN: [i64; 6] = [10, 30, 60, 300, 900, 1_800];
 const LATER: i64 = 3_600;
 
 impl StoredWait {
-    pub const NOTICE_RETRY: Self = Self::of(Duration::from_secs(LATER.unsigned_abs()));
+    pub const NOTICE_RETRY: Self = Self::with_longest(Duration::from_secs(LATER.unsigned_abs()));
 }
 
 /// Seconds between the first probes of an unresponsive receiver; after that we probe every five minutes.
@@ -249,7 +249,7 @@ pub fn away_for(times: u32) -> Duration {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Settled {
+pub struct DeliveryOutcomes {
     pub delivered: Vec<i64>,
     /// Notices which failed by themselves, each with its next try. `None` makes it a dead letter.
     pub failed: Vec<(i64, DeliveryResult, Option<Timestamp>)>,
@@ -263,8 +263,11 @@ pub struct Settled {
 /// If the receiver accepted or rejected no notice at all, it is away, and all notices back off together.
 /// Otherwise each failure counts against its own notice.
 #[must_use]
-pub fn settled<'a>(tried: impl IntoIterator<Item = (&'a Notice, DeliveryResult)>, now: Timestamp) -> Settled {
-    let mut settled = Settled::default();
+pub fn settle_deliveries<'a>(
+    tried: impl IntoIterator<Item = (&'a PendingNotice, DeliveryResult)>,
+    now: Timestamp,
+) -> DeliveryOutcomes {
+    let mut settled = DeliveryOutcomes::default();
     let mut unanswered = Vec::new();
     for (notice, result) in tried {
         // A first try in the future was recorded by a wrong clock.
@@ -294,16 +297,16 @@ mod tests {
 
     #[test]
     fn a_body_leaves_out_what_does_not_apply() {
-        let about = About {
+        let about = NoticeFact {
             occurred_at: "2026-11-25T08:00:00.5Z".parse().unwrap(),
             tenant: "acme".to_owned(),
             digest_type: "activity".to_owned(),
             user: "ann".to_owned(),
             digest_id: Some(Uuid::from_u128(7)),
             outcome: Some("sent".to_owned()),
-            ..About::default()
+            ..NoticeFact::default()
         };
-        let body = body(NoticeType::DigestSent.name(), &about).unwrap();
+        let body = notice_body(NoticeType::DigestSent.name(), &about).unwrap();
         assert_eq!(
             String::from_utf8(body).unwrap(),
             r#"{"type":"digest.sent","timestamp":"2026-11-25T08:00:00.5Z","data":{"tenant":"acme","digest_type":"activity","user":"ann","digest_id":"00000000-0000-0000-0000-000000000007","outcome":"sent"}}"#
@@ -331,13 +334,13 @@ mod tests {
         Timestamp::from_second(1_800_000_000 + seconds).unwrap()
     }
 
-    fn notice(seq: i64) -> Notice {
-        Notice {
+    fn notice(seq: i64) -> PendingNotice {
+        PendingNotice {
             seq,
             id: Uuid::from_u128(1),
             event: NoticeType::DigestSent,
             lane: String::new(),
-            about: About::default(),
+            about: NoticeFact::default(),
             tries: 0,
             first_tried_at: None,
         }
@@ -366,8 +369,8 @@ mod tests {
     fn a_receiver_is_away_if_it_answered_no_notice() {
         use DeliveryResult::{Busy, Delivered, Gone, Refused, TimedOut};
         let (one, two) = (notice(1), notice(2));
-        let of = |results: [DeliveryResult; 2]| settled([&one, &two].into_iter().zip(results), at(0));
-        assert_eq!(of([TimedOut, Busy]), Settled { away: Some(TimedOut), ..Settled::default() });
+        let of = |results: [DeliveryResult; 2]| settle_deliveries([&one, &two].into_iter().zip(results), at(0));
+        assert_eq!(of([TimedOut, Busy]), DeliveryOutcomes { away: Some(TimedOut), ..DeliveryOutcomes::default() });
         let later = Some(at(10));
         let mixed = of([Delivered, Busy]);
         assert_eq!((mixed.delivered, mixed.failed, mixed.away), (vec![1], vec![(2, Busy, later)], None));
@@ -378,8 +381,8 @@ mod tests {
 
     #[test]
     fn a_notice_that_fails_after_24_hours_is_a_dead_letter() {
-        let old = Notice { tries: 29, first_tried_at: Some(at(-86_400)), ..notice(1) };
-        let failed = settled([(&old, DeliveryResult::Refused)], at(0)).failed;
+        let old = PendingNotice { tries: 29, first_tried_at: Some(at(-86_400)), ..notice(1) };
+        let failed = settle_deliveries([(&old, DeliveryResult::Refused)], at(0)).failed;
         assert_eq!(failed, [(1, DeliveryResult::Refused, None)]);
     }
 }

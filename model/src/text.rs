@@ -61,7 +61,7 @@ pub fn hex_sha256(bytes: &[u8]) -> String {
 }
 
 #[must_use]
-pub fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest_name<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     // Too long to be close to any name; the comparison takes quadratic time.
     if word.len() > limits::ID_BYTES {
         return None;

@@ -29,9 +29,9 @@ pub const LOOK_OPEN: SignedDuration = LOOK;
 pub const KEPT: SignedDuration = SignedDuration::from_hours(90 * 24);
 
 impl StoredWait {
-    pub const SWEEP_LEASE: Self = Self::of(LEASE.unsigned_abs());
+    pub const SWEEP_LEASE: Self = Self::with_longest(LEASE.unsigned_abs());
     /// Retry of a run in trouble, including [`RECOVERY_LEASE`].
-    pub const RUN_RETRY: Self = Self::of(LONGEST_RETRY.unsigned_abs());
+    pub const RUN_RETRY: Self = Self::with_longest(LONGEST_RETRY.unsigned_abs());
 }
 
 /// After this many recoveries of one workflow id within a day, an operator must decide. Otherwise we would
@@ -42,7 +42,7 @@ pub const RECOVERIES_WITHIN: SignedDuration = SignedDuration::from_hours(24);
 pub const MOST_TRIES: u32 = 5;
 
 closed_set! {
-    pub enum Trouble {
+    pub enum RunTrouble {
         /// Terminated by a call: a person's, a producer's start, a reset, or a server limit.
         Terminated = "terminated",
         /// Ran into a timeout set by its producer or the namespace.
@@ -57,9 +57,9 @@ closed_set! {
     }
 }
 
-impl Trouble {
+impl RunTrouble {
     #[must_use]
-    pub const fn words(self) -> &'static str {
+    pub const fn trouble_phrase(self) -> &'static str {
         match self {
             Self::Terminated => "terminated at",
             Self::TimedOut => "timed out at",
@@ -77,7 +77,7 @@ impl Trouble {
 }
 
 closed_set! {
-    pub enum Resolution {
+    pub enum RunResolution {
         Recovered = "recovered",
         ByHand = "by_hand",
         Dismissed = "dismissed",
@@ -96,7 +96,7 @@ pub struct RunId {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundRun {
     pub id: RunId,
-    pub trouble: Trouble,
+    pub trouble: RunTrouble,
     pub since: Timestamp,
 }
 
@@ -114,7 +114,7 @@ pub struct DueRun {
 pub struct TroubledRun {
     pub workflow_id: String,
     pub run_id: String,
-    pub trouble: Trouble,
+    pub trouble: RunTrouble,
     /// The time of the end, or the start of an open run.
     pub since: Timestamp,
     /// The identity that ended the run, by its history.
@@ -129,21 +129,21 @@ pub struct TroubledRun {
 
 /// Progress of the sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Swept {
+pub struct SweepProgress {
     pub until: Timestamp,
     pub far_at: Timestamp,
     pub open_at: Timestamp,
 }
 
-impl Swept {
+impl SweepProgress {
     /// For a new installation. Operators must handle earlier runs themselves, as before.
     #[must_use]
-    pub const fn first(now: Timestamp) -> Self {
+    pub const fn start_at(now: Timestamp) -> Self {
         Self { until: now, far_at: now, open_at: Timestamp::UNIX_EPOCH }
     }
 
     #[must_use]
-    pub fn next(self, now: Timestamp) -> Look {
+    pub fn next(self, now: Timestamp) -> SweepScope {
         let far = now.duration_since(self.far_at) >= LOOK_FAR;
         let reach = if far { FAR_REACH } else { REACH };
         // Even if the clock was wrong, we must not miss runs that ended since.
@@ -151,20 +151,20 @@ impl Swept {
         let open = now.duration_since(self.open_at).abs() >= LOOK_OPEN;
         let far_at = if far || self.far_at > now { now } else { self.far_at };
         let open_at = if open { now } else { self.open_at };
-        Look { ended_since, open, far, then: Self { until: now, far_at, open_at } }
+        SweepScope { ended_since, open, far, then: Self { until: now, far_at, open_at } }
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct SweepScope {
     pub ended_since: Timestamp,
     pub open: bool,
     pub far: bool,
-    pub then: Swept,
+    pub then: SweepProgress,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Owner {
+pub enum WorkflowOwner {
     Digest(Key),
     Message(MessageKey),
     Subscription(String),
@@ -172,11 +172,11 @@ pub enum Owner {
     Nobody,
 }
 
-impl Owner {
+impl WorkflowOwner {
     /// Parses a workflow id; `task_queue` is the one for digests.
     #[must_use]
-    pub fn of(workflow_id: &str, task_queue: &str) -> Self {
-        let subscription = names::subscription(task_queue, "");
+    pub fn from_workflow_id(workflow_id: &str, task_queue: &str) -> Self {
+        let subscription = names::subscription_workflow_id(task_queue, "");
         if let Ok(key) = Key::from_workflow_id(workflow_id) {
             Self::Digest(key)
         } else if let Some(key) = MessageKey::from_workflow_id(workflow_id) {
@@ -202,7 +202,7 @@ impl Owner {
 const SERVER: [&str; 2] = ["history-service", "history-resetter"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum RecoveryDecision {
     /// No person ended the run.
     Recover,
     List(&'static str),
@@ -211,15 +211,24 @@ pub enum Verdict {
 /// `ended_by` is the identity in the last event of a terminated run; `recovered` counts recoveries of its
 /// workflow id within [`RECOVERIES_WITHIN`].
 #[must_use]
-pub fn verdict(owner: &Owner, trouble: Trouble, ended_by: Option<&str>, recovered: u64) -> Verdict {
+pub fn decide_recovery(
+    owner: &WorkflowOwner,
+    trouble: RunTrouble,
+    ended_by: Option<&str>,
+    recovered: u64,
+) -> RecoveryDecision {
     match trouble {
-        _ if *owner == Owner::Nobody => Verdict::List("the workflow id is no key of ours"),
+        _ if *owner == WorkflowOwner::Nobody => RecoveryDecision::List("the workflow id is no key of ours"),
         // This is always safe, because the database has all notices.
-        _ if matches!(owner, Owner::Subscription(_)) => Verdict::Recover,
-        Trouble::Terminated if ended_by.is_some_and(|identity| SERVER.contains(&identity)) => Verdict::Recover,
-        Trouble::Terminated => Verdict::List(""),
-        _ if recovered >= MOST_RECOVERIES => Verdict::List("runs of this id were recovered ten times within a day"),
-        _ => Verdict::Recover,
+        _ if matches!(owner, WorkflowOwner::Subscription(_)) => RecoveryDecision::Recover,
+        RunTrouble::Terminated if ended_by.is_some_and(|identity| SERVER.contains(&identity)) => {
+            RecoveryDecision::Recover
+        }
+        RunTrouble::Terminated => RecoveryDecision::List(""),
+        _ if recovered >= MOST_RECOVERIES => {
+            RecoveryDecision::List("runs of this id were recovered ten times within a day")
+        }
+        _ => RecoveryDecision::Recover,
     }
 }
 
@@ -231,17 +240,17 @@ pub fn try_again_after(tries: u32) -> Duration {
 }
 
 #[must_use]
-pub fn remedy(owner: &Owner, id: &RunId, trouble: Trouble) -> String {
+pub fn remedy_command(owner: &WorkflowOwner, id: &RunId, trouble: RunTrouble) -> String {
     let RunId { workflow_id, run_id } = id;
     let in_temporal =
         |command: &str| format!("temporal workflow {command} --workflow-id '{workflow_id}' --run-id {run_id}");
     match (trouble, owner) {
-        (Trouble::Paused, _) => in_temporal("unpause"),
-        (_, Owner::Digest(key)) => format!("tidings recover {key} --run {run_id} --why REASON"),
-        (Trouble::WrongType | Trouble::WrongQueue, Owner::Message(_)) => in_temporal("terminate"),
-        (_, Owner::Message(key)) => format!("tidings messages retry {} --why REASON", key.message_id()),
-        (Trouble::WrongType | Trouble::WrongQueue, _) => in_temporal("terminate"),
-        (_, Owner::Subscription(_) | Owner::Nobody) => {
+        (RunTrouble::Paused, _) => in_temporal("unpause"),
+        (_, WorkflowOwner::Digest(key)) => format!("tidings recover {key} --run {run_id} --why REASON"),
+        (RunTrouble::WrongType | RunTrouble::WrongQueue, WorkflowOwner::Message(_)) => in_temporal("terminate"),
+        (_, WorkflowOwner::Message(key)) => format!("tidings messages retry {} --why REASON", key.message_id()),
+        (RunTrouble::WrongType | RunTrouble::WrongQueue, _) => in_temporal("terminate"),
+        (_, WorkflowOwner::Subscription(_) | WorkflowOwner::Nobody) => {
             format!("tidings runs dismiss '{workflow_id}' --run {run_id} --why REASON")
         }
     }
@@ -259,7 +268,7 @@ mod tests {
 
     #[test]
     fn a_look_reaches_back_and_now_and_then_further() {
-        let first = Swept::first(at(0));
+        let first = SweepProgress::start_at(at(0));
         let look = first.next(at(5));
         assert_eq!((look.ended_since, look.open, look.far), (at(-180), true, false));
         let look = look.then.next(at(9));
@@ -271,29 +280,33 @@ mod tests {
         assert!(!look.then.next(at(305)).far);
         // The workers were away for a day, or a clock was ahead.
         assert_eq!(look.then.next(at(300 + 86_400)).ended_since, at(300 - 3600));
-        assert_eq!(Swept::first(at(900)).next(at(5)).ended_since, at(5 - 180));
+        assert_eq!(SweepProgress::start_at(at(900)).next(at(5)).ended_since, at(5 - 180));
     }
 
     #[test]
     fn only_what_nobody_ended_on_purpose_is_recovered() {
-        use Trouble::{Failed, Terminated, TimedOut};
-        let list = Verdict::List;
+        use RunTrouble::{Failed, Terminated, TimedOut};
+        let list = RecoveryDecision::List;
         let often = list("runs of this id were recovered ten times within a day");
         for (id, trouble, by, recovered, expected) in [
-            ("digest/acme/activity/ann", TimedOut, None, 9, Verdict::Recover),
+            ("digest/acme/activity/ann", TimedOut, None, 9, RecoveryDecision::Recover),
             ("digest/acme/activity/ann", TimedOut, None, 10, often),
-            ("digest/acme/activity/ann", Failed, None, 0, Verdict::Recover),
-            ("digest/acme/activity/ann", Terminated, Some("history-service"), 99, Verdict::Recover),
-            ("digest/acme/activity/ann", Terminated, Some("history-resetter"), 99, Verdict::Recover),
+            ("digest/acme/activity/ann", Failed, None, 0, RecoveryDecision::Recover),
+            ("digest/acme/activity/ann", Terminated, Some("history-service"), 99, RecoveryDecision::Recover),
+            ("digest/acme/activity/ann", Terminated, Some("history-resetter"), 99, RecoveryDecision::Recover),
             ("digest/acme/activity/ann", Terminated, Some("temporal-cli:ann@desk"), 0, list("")),
             ("digest/acme/activity/ann", Terminated, Some(""), 0, list("")),
             ("digest/acme/activity/ann", Terminated, None, 0, list("")),
-            ("message/acme/welcome", TimedOut, None, 0, Verdict::Recover),
-            ("subscription/tidings/crm", Terminated, Some("temporal-cli:ann@desk"), 99, Verdict::Recover),
+            ("message/acme/welcome", TimedOut, None, 0, RecoveryDecision::Recover),
+            ("subscription/tidings/crm", Terminated, Some("temporal-cli:ann@desk"), 99, RecoveryDecision::Recover),
             ("digest/acme", Failed, None, 0, list("the workflow id is no key of ours")),
             ("subscription/other/crm", TimedOut, None, 0, list("the workflow id is no key of ours")),
         ] {
-            assert_eq!(verdict(&Owner::of(id, QUEUE), trouble, by, recovered), expected, "{id} {trouble} {by:?}");
+            assert_eq!(
+                decide_recovery(&WorkflowOwner::from_workflow_id(id, QUEUE), trouble, by, recovered),
+                expected,
+                "{id} {trouble} {by:?}"
+            );
         }
     }
 
@@ -302,30 +315,34 @@ mod tests {
         for (id, trouble, expected) in [
             (
                 "digest/acme/activity/ann",
-                Trouble::Terminated,
+                RunTrouble::Terminated,
                 "tidings recover acme/activity/ann --run r1 --why REASON",
             ),
-            ("digest/acme/activity/ann", Trouble::WrongType, "tidings recover acme/activity/ann --run r1 --why REASON"),
             (
                 "digest/acme/activity/ann",
-                Trouble::Paused,
+                RunTrouble::WrongType,
+                "tidings recover acme/activity/ann --run r1 --why REASON",
+            ),
+            (
+                "digest/acme/activity/ann",
+                RunTrouble::Paused,
                 "temporal workflow unpause --workflow-id 'digest/acme/activity/ann' --run-id r1",
             ),
             (
                 "message/acme/welcome",
-                Trouble::TimedOut,
+                RunTrouble::TimedOut,
                 "tidings messages retry 6ad8bd75-76ac-5f2a-a44b-2e7a3a3ae4a6 --why REASON",
             ),
             (
                 "message/acme/welcome",
-                Trouble::WrongQueue,
+                RunTrouble::WrongQueue,
                 "temporal workflow terminate --workflow-id 'message/acme/welcome' --run-id r1",
             ),
-            ("digest/acme", Trouble::Failed, "tidings runs dismiss 'digest/acme' --run r1 --why REASON"),
+            ("digest/acme", RunTrouble::Failed, "tidings runs dismiss 'digest/acme' --run r1 --why REASON"),
         ] {
             let run = RunId { workflow_id: id.into(), run_id: "r1".into() };
-            let mut told = remedy(&Owner::of(id, QUEUE), &run, trouble);
-            if let Owner::Message(key) = Owner::of(id, QUEUE) {
+            let mut told = remedy_command(&WorkflowOwner::from_workflow_id(id, QUEUE), &run, trouble);
+            if let WorkflowOwner::Message(key) = WorkflowOwner::from_workflow_id(id, QUEUE) {
                 told = told.replace(&key.message_id().to_string(), "6ad8bd75-76ac-5f2a-a44b-2e7a3a3ae4a6");
             }
             assert_eq!(told, expected);

@@ -11,9 +11,9 @@ const SECRET_BYTES: usize = 16;
 const PREFIX: &str = "whsec_";
 
 #[derive(Clone)]
-pub struct Secret(hmac::Key);
+pub struct SigningSecret(hmac::Key);
 
-impl Secret {
+impl SigningSecret {
     /// Parses base64, with an optional `whsec_` prefix.
     ///
     /// # Errors
@@ -38,7 +38,7 @@ impl Secret {
     }
 }
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for SigningSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("***")
     }

@@ -7,11 +7,11 @@ use jiff::{Span, Timestamp, Zoned, fmt::temporal::Pieces, tz::TimeZone};
 use serde::{Deserialize as _, Deserializer, de};
 use serde_json::Value;
 
-use crate::foreign_text::kind;
+use crate::foreign_text::json_type;
 
 /// Local time for operators, e.g. `Tue 2026-11-24 08:00:00 CET`.
 #[must_use]
-pub fn local(at: Timestamp, zone: TimeZone) -> String {
+pub fn local_time(at: Timestamp, zone: TimeZone) -> String {
     at.to_zoned(zone).strftime("%a %Y-%m-%d %H:%M:%S %Z").to_string()
 }
 
@@ -118,7 +118,7 @@ pub(crate) fn from_json(value: &Value) -> Result<Timestamp, String> {
             return Err("is an object, not a time; protobuf messages in a list need the proto3-JSON of their language"
                 .to_owned());
         }
-        value => return Err(format!("is {}, not a time as in RFC 3339 or seconds since 1970", kind(value))),
+        value => return Err(format!("is {}, not a time as in RFC 3339 or seconds since 1970", json_type(value))),
     };
     at.map_err(|error| error.to_string())
 }
@@ -138,7 +138,7 @@ pub fn optional<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Tim
 ///
 /// # Errors
 /// Describes the problem.
-pub fn time(text: &str) -> Result<Timestamp, String> {
+pub fn parse_time(text: &str) -> Result<Timestamp, String> {
     from_text(text).map_err(|error| error.to_string())
 }
 
@@ -146,7 +146,7 @@ pub fn time(text: &str) -> Result<Timestamp, String> {
 ///
 /// # Errors
 /// Describes the problem, with examples.
-pub fn later(text: &str, now: Timestamp) -> Result<Timestamp, String> {
+pub fn parse_later(text: &str, now: Timestamp) -> Result<Timestamp, String> {
     let at = time_or_span(text, "2026-12-01T08:00:00Z", |span| now.to_zoned(TimeZone::UTC).checked_add(span))?;
     if at > now { Ok(at) } else { Err("is in the past".to_owned()) }
 }
@@ -155,7 +155,7 @@ pub fn later(text: &str, now: Timestamp) -> Result<Timestamp, String> {
 ///
 /// # Errors
 /// Shows examples.
-pub fn moment(text: &str, now: Timestamp) -> Result<Timestamp, String> {
+pub fn parse_moment(text: &str, now: Timestamp) -> Result<Timestamp, String> {
     time_or_span(text, "2026-11-01T08:00:00Z", |span| now.to_zoned(TimeZone::UTC).checked_sub(span))
 }
 
@@ -163,13 +163,13 @@ pub fn moment(text: &str, now: Timestamp) -> Result<Timestamp, String> {
 ///
 /// # Errors
 /// Shows examples.
-pub fn past(text: &str) -> Result<Timestamp, String> {
-    moment(text, Timestamp::now())
+pub fn parse_past(text: &str) -> Result<Timestamp, String> {
+    parse_moment(text, Timestamp::now())
 }
 
 pub(crate) fn optional_moment<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
     let text = Option::<String>::deserialize(deserializer)?;
-    text.map(|text| past(&text)).transpose().map_err(de::Error::custom)
+    text.map(|text| parse_past(&text)).transpose().map_err(de::Error::custom)
 }
 
 fn time_or_span(
@@ -203,29 +203,29 @@ mod tests {
     #[test]
     fn a_time_or_a_span_before_now_is_accepted() {
         for (span, minutes) in [("2h 30m", 150), ("1d", 24 * 60), ("2w", 336 * 60)] {
-            assert_eq!(moment(span, NOW), Ok(NOW - SignedDuration::from_mins(minutes)), "{span}");
+            assert_eq!(parse_moment(span, NOW), Ok(NOW - SignedDuration::from_mins(minutes)), "{span}");
         }
-        assert_eq!(moment("2026-11-01T08:00:00Z", NOW).unwrap().to_string(), "2026-11-01T08:00:00Z");
+        assert_eq!(parse_moment("2026-11-01T08:00:00Z", NOW).unwrap().to_string(), "2026-11-01T08:00:00Z");
         for wrong in ["yesterday", "", "99999999d"] {
-            assert!(moment(wrong, NOW).is_err(), "{wrong:?}");
+            assert!(parse_moment(wrong, NOW).is_err(), "{wrong:?}");
         }
     }
 
     #[test]
     fn a_future_time_or_a_span_from_now_is_accepted() {
         for (span, hours) in [("2h", 2), ("1d", 24), ("14d", 336), ("1d 2h", 26), ("500d", 12_000), ("1w", 168)] {
-            assert_eq!(later(span, NOW), Ok(NOW + SignedDuration::from_hours(hours)), "{span}");
+            assert_eq!(parse_later(span, NOW), Ok(NOW + SignedDuration::from_hours(hours)), "{span}");
         }
-        assert_eq!(later("2126-12-01T08:00:00Z", NOW).unwrap().to_string(), "2126-12-01T08:00:00Z");
+        assert_eq!(parse_later("2126-12-01T08:00:00Z", NOW).unwrap().to_string(), "2126-12-01T08:00:00Z");
         for wrong in ["2001-01-01T00:00:00Z", "-2h", "tomorrow", "", "99999999d", "9999999999999999999h"] {
-            assert!(later(wrong, NOW).is_err(), "{wrong:?}");
+            assert!(parse_later(wrong, NOW).is_err(), "{wrong:?}");
         }
     }
 
     #[test]
     fn the_last_day_of_9999_is_as_late_as_can_be() {
         for text in ["9999-12-31T23:59:59Z", "9999-12-31T23:59:59.999+01:00", "9999-12-30T22:00:01Z"] {
-            assert_eq!((from_text(text), later(text, NOW)), (Ok(Timestamp::MAX), Ok(Timestamp::MAX)), "{text}");
+            assert_eq!((from_text(text), parse_later(text, NOW)), (Ok(Timestamp::MAX), Ok(Timestamp::MAX)), "{text}");
         }
         assert_eq!(from_json(&json!(LAST)), Ok(Timestamp::MAX));
         assert_eq!(from_seconds(LAST, 999_999_999), Ok(Timestamp::MAX));
@@ -254,7 +254,7 @@ mod tests {
             assert!(error.contains(says), "{value}: {error}");
         }
         for text in ["2026-11-28T10:00:00", "2026-11-28"] {
-            assert!(later(text, NOW).unwrap_err().contains(&from_text(text).unwrap_err().to_string()), "{text}");
+            assert!(parse_later(text, NOW).unwrap_err().contains(&from_text(text).unwrap_err().to_string()), "{text}");
         }
     }
 

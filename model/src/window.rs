@@ -19,7 +19,7 @@ pub const THEN: &str = "; then ";
 
 /// Explains when and why a window is claimed or closed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Planned {
+pub struct PlanSummary {
     pub why: String,
     /// In `tidings.toml` syntax. Empty from earlier versions.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -40,16 +40,16 @@ pub struct DeadlineBasis {
 /// How a digest ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Closed {
+pub struct WindowEnd {
     /// The outcome of the window.
-    pub outcome: Outcome,
+    pub outcome: DigestOutcome,
     /// The reason; empty for a plain success.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub why: String,
 }
 
 closed_set! {
-    pub enum Outcome {
+    pub enum DigestOutcome {
         Sent = "sent",
         /// There was nothing to send, or the recipient opted out.
         Skipped = "skipped",
@@ -70,7 +70,7 @@ closed_set! {
 closed_set! {
     /// Why a window or its digest waits.
     #[derive(Default)]
-    pub enum Wait {
+    pub enum WaitReason {
         /// Its planned deadline.
         #[default]
         FirstDeadline = "first_deadline",
@@ -93,18 +93,18 @@ closed_set! {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Goes {
+pub enum SendMoment {
     ByCadence,
     NextGoodMoment,
     AtOnce,
 }
 
-impl Wait {
+impl WaitReason {
     /// The table of waits, documented in `docs/timing.md`.
     #[must_use]
-    pub const fn goes(self) -> Goes {
+    pub const fn send_moment(self) -> SendMoment {
         match self {
-            Self::FirstDeadline => Goes::ByCadence,
+            Self::FirstDeadline => SendMoment::ByCadence,
             Self::Retry
             | Self::Undo
             | Self::PauseOfRecipient
@@ -115,13 +115,13 @@ impl Wait {
             | Self::Throttle
             | Self::Cap
             | Self::UnknownRecipient
-            | Self::LateWorker => Goes::NextGoodMoment,
-            Self::Released | Self::Flushed | Self::Urgent => Goes::AtOnce,
+            | Self::LateWorker => SendMoment::NextGoodMoment,
+            Self::Released | Self::Flushed | Self::Urgent => SendMoment::AtOnce,
         }
     }
 
     #[must_use]
-    pub const fn words(self) -> &'static str {
+    pub const fn wait_phrase(self) -> &'static str {
         match self {
             Self::FirstDeadline => "the deadline of a window, that of events which a failed digest returned too",
             Self::Retry => "another attempt after one that failed",
@@ -142,9 +142,9 @@ impl Wait {
     }
 }
 
-impl Goes {
+impl SendMoment {
     #[must_use]
-    pub const fn words(self) -> &'static str {
+    pub const fn moment_phrase(self) -> &'static str {
         match self {
             Self::ByCadence => "by the cadence",
             Self::NextGoodMoment => "at the next good moment",

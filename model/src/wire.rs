@@ -7,21 +7,21 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 use tidings_proto::v1;
 
-use crate::limits::Invalid;
+use crate::limits::InvalidField;
 
 mod broken;
 mod items;
 mod reader;
 mod split;
 
-pub use broken::mended;
-pub use items::{Items, items};
-pub(crate) use reader::Reader;
+pub use broken::repair_json;
+pub use items::{WireItems, split_items};
+pub(crate) use reader::WireReader;
 
 /// The edition of the contract. If a workflow rejected an event, it must reject it in a replay too
 /// (docs/upgrades.md).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Edition {
+pub(crate) enum ContractEdition {
     /// Before the patch `json`: integers in payloads must be below 2^53, counts may not be `2.0`, and a
     /// signal's payload must be valid JSON as a whole.
     Former,
@@ -32,30 +32,30 @@ pub(crate) enum Edition {
 ///
 /// # Errors
 /// Names the unreadable field.
-pub fn event(json: &[u8]) -> Result<v1::Event, Invalid> {
-    Reader::new(Edition::Today).event(json)
+pub fn parse_event(json: &[u8]) -> Result<v1::Event, InvalidField> {
+    WireReader::new(ContractEdition::Today).event(json)
 }
 
 /// Parses a retract.
 ///
 /// # Errors
 /// Names the unreadable field.
-pub fn retract(json: &[u8]) -> Result<v1::Retract, Invalid> {
-    Reader::new(Edition::Today).retract(json)
+pub fn parse_retract(json: &[u8]) -> Result<v1::Retract, InvalidField> {
+    WireReader::new(ContractEdition::Today).retract(json)
 }
 
 /// Finds the byte at which a text stops being JSON. `None` if it is valid.
 #[must_use]
-pub fn fault(json: &[u8]) -> Option<Invalid> {
+pub fn find_fault(json: &[u8]) -> Option<InvalidField> {
     let error = serde_json::from_slice::<IgnoredAny>(json).err()?;
-    Some(Invalid::new("", broken::not_json(json, &error)))
+    Some(InvalidField::new("", broken::not_json(json, &error)))
 }
 
 /// Finds the part of valid JSON that we cannot represent: half of a surrogate pair, `1e400`, or too deep
 /// nesting.
 #[must_use]
-pub fn unusable(json: &[u8]) -> Option<Invalid> {
-    serde_json::from_slice::<Value>(json).is_err().then(|| broken::fault("", json))
+pub fn find_unusable(json: &[u8]) -> Option<InvalidField> {
+    serde_json::from_slice::<Value>(json).is_err().then(|| broken::locate_fault("", json))
 }
 
 #[cfg(test)]

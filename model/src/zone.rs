@@ -23,7 +23,7 @@ use jiff::{
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
-use crate::nearest;
+use crate::nearest_name;
 
 const AREAS: [&str; 10] =
     ["Africa", "America", "Antarctica", "Arctic", "Asia", "Atlantic", "Australia", "Europe", "Indian", "Pacific"];
@@ -46,7 +46,8 @@ const SIGNS: [(&str, &str, Timestamp, i32); 9] = [
     ("2026f", "America/Havana", Timestamp::constant(1_796_083_200, 0), -240),
 ];
 
-static ZONES: LazyLock<Zones> = LazyLock::new(|| Zones::new(env::var_os("TZDIR"), &FOLDERS.map(Path::new)));
+static ZONES: LazyLock<ZoneDatabases> =
+    LazyLock::new(|| ZoneDatabases::new(env::var_os("TZDIR"), &FOLDERS.map(Path::new)));
 
 /// Whose zone data is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -130,7 +131,7 @@ pub fn zone_data() -> &'static ZoneData {
 /// # Errors
 /// There is no such zone; suggests the most similar name.
 pub fn time_zone(name: &str) -> Result<TimeZone, String> {
-    known_zone(name).ok_or_else(|| match nearest(name, zone_names().iter().map(String::as_str)) {
+    known_zone(name).ok_or_else(|| match nearest_name(name, zone_names().iter().map(String::as_str)) {
         Some(name) => format!("is not an IANA time zone; did you mean {:?}?", canonical_zone(name)),
         None => "is not an IANA time zone; write for example \"Europe/Berlin\"".to_owned(),
     })
@@ -145,7 +146,7 @@ pub fn known_zone(name: &str) -> Option<TimeZone> {
 ///
 /// # Errors
 /// See [`time_zone`].
-pub fn zone(text: &str) -> Result<String, String> {
+pub fn check_zone(text: &str) -> Result<String, String> {
     time_zone(text).map(|zone| zone.iana_name().unwrap_or(text).to_owned())
 }
 
@@ -153,7 +154,7 @@ pub fn zone(text: &str) -> Result<String, String> {
 /// unchanged.
 #[must_use]
 pub fn canonical_zone(name: &str) -> &str {
-    if ZONES.known(name).is_some() { name } else { successor(name).unwrap_or(name) }
+    if ZONES.cached_zone(name).is_some() { name } else { current_name(name).unwrap_or(name) }
 }
 
 /// Returns all known names of a zone, including this one.
@@ -186,26 +187,26 @@ pub fn is_place(name: &str) -> bool {
 
 /// Ignores case. Note that an abbreviation like `UTC` is not an old name. `None` if it is not in the list of
 /// links.
-fn successor(name: &str) -> Option<&'static str> {
+fn current_name(name: &str) -> Option<&'static str> {
     let known = IanaParserExtended::new().parse(name);
     let name = if is_place(known.canonical) { known.canonical } else { known.normalized };
     (!known.time_zone.is_unknown()).then_some(name)
 }
 
-struct Zones {
+struct ZoneDatabases {
     machine: Option<TimeZoneDatabase>,
     program: TimeZoneDatabase,
     data: ZoneData,
-    found: RwLock<HashMap<&'static str, Zone>>,
+    found: RwLock<HashMap<&'static str, ZoneEntry>>,
 }
 
 #[derive(Clone)]
-struct Zone {
+struct ZoneEntry {
     zone: TimeZone,
     rules: u64,
 }
 
-impl Zones {
+impl ZoneDatabases {
     fn new(tzdir: Option<OsString>, folders: &[&Path]) -> Self {
         let open = |folder: &Path| Some((folder.to_owned(), TimeZoneDatabase::from_dir(folder).ok()?));
         let tzdir = tzdir.filter(|folder| !folder.is_empty()).map(PathBuf::from);
@@ -229,36 +230,36 @@ impl Zones {
         Self { machine, program: TimeZoneDatabase::bundled(), data, found: RwLock::default() }
     }
 
-    fn find(&self, name: &str) -> Option<Zone> {
-        if let Some(zone) = self.known(name) {
+    fn find(&self, name: &str) -> Option<ZoneEntry> {
+        if let Some(zone) = self.cached_zone(name) {
             return Some(zone);
         }
         if is_unset(name) {
             return None;
         }
-        let Some(known) = successor(name) else {
+        let Some(known) = current_name(name) else {
             // Either newer than our list of links, or one of the machine's files that is not a zone.
-            return self.read(name).filter(|zone| zone.zone.iana_name().is_some_and(is_place));
+            return self.read_zone(name).filter(|zone| zone.zone.iana_name().is_some_and(is_place));
         };
-        if let Some(zone) = self.known(known) {
+        if let Some(zone) = self.cached_zone(known) {
             return Some(zone);
         }
-        let zone = self.read(known)?;
+        let zone = self.read_zone(known)?;
         self.found.write().unwrap_or_else(PoisonError::into_inner).insert(known, zone.clone());
         Some(zone)
     }
 
-    fn known(&self, name: &str) -> Option<Zone> {
+    fn cached_zone(&self, name: &str) -> Option<ZoneEntry> {
         self.found.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
-    fn read(&self, name: &str) -> Option<Zone> {
+    fn read_zone(&self, name: &str) -> Option<ZoneEntry> {
         let (newer, older) = match self.data.source {
             ZoneSource::Machine => (self.machine.as_ref(), Some(&self.program)),
             ZoneSource::Program => (Some(&self.program), self.machine.as_ref()),
         };
         let zone = newer.into_iter().chain(older).find_map(|zones| zones.get(name).ok())?;
-        Some(Zone { rules: rules(&zone), zone })
+        Some(ZoneEntry { rules: rules_hash(&zone), zone })
     }
 
     fn names(&self) -> BTreeSet<String> {
@@ -288,7 +289,7 @@ fn release(text: &str) -> Option<&str> {
     (year.bytes().all(|digit| digit.is_ascii_digit()) && letters > 0).then(|| text.split_at(4 + letters).0)
 }
 
-fn rules(zone: &TimeZone) -> u64 {
+fn rules_hash(zone: &TimeZone) -> u64 {
     let [from, to] = HASHED;
     let mut last = zone.to_offset(from);
     let mut hash = Sha256::new();
@@ -323,9 +324,9 @@ mod tests {
     #[test]
     fn only_names_of_the_iana_list_are_zones() {
         for name in ["Europe/Berlin", "Europe/Oslo", "Etc/GMT-14", "UTC", "GMT", "Etc/UTC"] {
-            assert_eq!(zone(name).as_deref(), Ok(name));
+            assert_eq!(check_zone(name).as_deref(), Ok(name));
         }
-        assert_eq!(zone("europe/BERLIN").as_deref(), Ok("Europe/Berlin"));
+        assert_eq!(check_zone("europe/BERLIN").as_deref(), Ok("Europe/Berlin"));
         for name in [
             "",
             "localtime",
@@ -357,7 +358,7 @@ mod tests {
             ("America/Buenos_Aires", "America/Argentina/Buenos_Aires"),
             ("Asia/Rangoon", "Asia/Yangon"),
         ] {
-            assert_eq!(zone(old).as_deref(), Ok(successor));
+            assert_eq!(check_zone(old).as_deref(), Ok(successor));
             assert!(is_same_zone(old, successor));
         }
     }
@@ -367,7 +368,7 @@ mod tests {
         for (misspelt, meant) in
             [("Europe/Berln", "Europe/Berlin"), ("Asia/Calcuta", "Asia/Kolkata"), ("US/Pacfic", "America/Los_Angeles")]
         {
-            let said = zone(misspelt).unwrap_err();
+            let said = check_zone(misspelt).unwrap_err();
             assert_eq!(said, format!("is not an IANA time zone; did you mean {meant:?}?"));
         }
     }
@@ -378,8 +379,9 @@ mod tests {
         let bundle = TimeZoneDatabase::bundled();
         let names: Vec<_> = bundle.available().map(|name| name.as_str().to_owned()).collect();
         for name in names.iter().filter(|name| !is_unset(name)) {
-            let successor = successor(name).unwrap_or_else(|| panic!("{name} is in no list of links"));
-            let of = |name: &str| rules(&bundle.get(name).unwrap_or_else(|_| panic!("{name} is not in the bundle")));
+            let successor = current_name(name).unwrap_or_else(|| panic!("{name} is in no list of links"));
+            let of =
+                |name: &str| rules_hash(&bundle.get(name).unwrap_or_else(|_| panic!("{name} is not in the bundle")));
             assert_eq!(of(name), of(successor), "{name} means {successor}");
         }
     }
@@ -405,8 +407,8 @@ mod tests {
         folder
     }
 
-    fn zones(tzdir: Option<&Path>, folders: &[&Path]) -> Zones {
-        Zones::new(tzdir.map(|folder| folder.as_os_str().to_owned()), folders)
+    fn zones(tzdir: Option<&Path>, folders: &[&Path]) -> ZoneDatabases {
+        ZoneDatabases::new(tzdir.map(|folder| folder.as_os_str().to_owned()), folders)
     }
 
     fn program() -> &'static str {

@@ -20,8 +20,8 @@ use tokio::{
 pub use tokio_rustls::TlsConnector;
 
 /// Sends requests over one connection. Dropping this closes the connection.
-pub type Sender = SendRequest<Body>;
-pub type Body = Full<Bytes>;
+pub type RequestSender = SendRequest<RequestBody>;
+pub type RequestBody = Full<Bytes>;
 
 #[must_use]
 pub fn system_roots() -> RootCertStore {
@@ -35,7 +35,7 @@ pub fn system_roots() -> RootCertStore {
 /// # Panics
 /// Never, because ring supports the default TLS versions.
 #[must_use]
-pub fn connector(roots: RootCertStore) -> TlsConnector {
+pub fn tls_connector(roots: RootCertStore) -> TlsConnector {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -49,18 +49,18 @@ pub fn connector(roots: RootCertStore) -> TlsConnector {
 ///
 /// # Errors
 /// If the server has no TLS, or its certificate does not match the host.
-pub async fn http(socket: TcpStream, tls: Option<(&TlsConnector, &str)>) -> io::Result<Sender> {
+pub async fn http(socket: TcpStream, tls: Option<(&TlsConnector, &str)>) -> io::Result<RequestSender> {
     socket.set_nodelay(true)?;
     match tls {
         Some((connector, host)) => {
             let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
-            sender(connector.connect(name, socket).await?).await
+            start_http(connector.connect(name, socket).await?).await
         }
-        None => sender(socket).await,
+        None => start_http(socket).await,
     }
 }
 
-async fn sender<S>(stream: S) -> io::Result<Sender>
+async fn start_http<S>(stream: S) -> io::Result<RequestSender>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -75,6 +75,6 @@ where
 ///
 /// # Errors
 /// If it is longer or incomplete.
-pub async fn read(body: Incoming, most: usize) -> Result<Bytes, Box<dyn Error + Send + Sync>> {
+pub async fn read_body(body: Incoming, most: usize) -> Result<Bytes, Box<dyn Error + Send + Sync>> {
     Ok(Limited::new(body, most).collect().await?.to_bytes())
 }

@@ -12,17 +12,18 @@ use serde::{Deserialize, Serialize};
 use tidings_client::Client;
 use tidings_model::{
     Key,
-    command::Order,
-    decode::{Again, decode_again},
-    delivery_events::{LetterEmitted, Reported},
+    command::CommandContext,
+    decode::{DecodedLetter, decode_again},
+    delivery_events::{CheckedDeliveryEvent, LetterEmitted},
     records::{
-        AuditEntry, Cursor, DeadLetterFilter, DeadLetterId, DeadLetterPlace, DeadLetterRecord, KeptLetter,
-        LetterSource, Listed, Page, WebhookLetterFilter, WebhookLetterId, WebhookLetterPlace, WebhookLetterRecord,
+        AuditEntry, DeadLetterFilter, DeadLetterId, DeadLetterPlace, DeadLetterRecord, KeptLetter, LetterSource,
+        ListPage, PageCursor, PageRequest, WebhookLetterFilter, WebhookLetterId, WebhookLetterPlace,
+        WebhookLetterRecord,
     },
     settings::Settings,
     without_addresses,
 };
-use tidings_services::delivery_events::{Received, add_names, followed};
+use tidings_services::delivery_events::{WebhookResult, add_names, report_recorded};
 use tidings_store::Store;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,27 +53,27 @@ impl fmt::Display for LetterId {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum DeadLetterError {
     #[error("there is no dead letter {0}; see tidings dead-letters list")]
     Unknown(LetterId),
     #[error("dead letter {id} was emitted already, by {} at {:.0}", emitted.by, emitted.at)]
-    Emitted { id: LetterId, emitted: tidings_model::records::Emitted },
+    Emitted { id: LetterId, emitted: tidings_model::records::EmissionRecord },
     /// This version cannot read the letter, or only part of it was stored.
     #[error("dead letter {id} cannot be emitted: {why}")]
     Refused { id: LetterId, why: String },
     #[error("dead letter {id} was not emitted as a whole: {error}; run the command again, an event counts once")]
-    NotTaken { id: DeadLetterId, error: tidings_client::Error },
+    NotTaken { id: DeadLetterId, error: tidings_client::EmitError },
     #[error("dead letter {id} was emitted, but not marked: {error}; run the command again, an event counts once")]
-    NotMarked { id: DeadLetterId, error: tidings_store::Error },
+    NotMarked { id: DeadLetterId, error: tidings_store::StoreError },
     #[error(transparent)]
-    Store(#[from] tidings_store::Error),
+    Store(#[from] tidings_store::StoreError),
 }
 
 /// The result of emitting a dead letter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = DeadLetterEmitted))]
 #[serde(untagged)]
-pub enum Emitted {
+pub enum LetterEmission {
     Events(Emission),
     Webhook(WebhookEmission),
 }
@@ -110,29 +111,29 @@ pub struct WebhookEmission {
 /// Emits the letter's events and retracts to their keys, then marks the letter.
 ///
 /// # Errors
-/// See [`Error`].
+/// See [`DeadLetterError`].
 pub async fn emit_events(
     store: &dyn Store,
     client: &Client,
     id: &DeadLetterId,
-    order: &Order,
-) -> Result<Emitted, Error> {
+    order: &CommandContext,
+) -> Result<LetterEmission, DeadLetterError> {
     let letter_id = || LetterId::Events(id.clone());
-    let letter = store.dead_letter(None, id).await?.ok_or_else(|| Error::Unknown(letter_id()))?;
+    let letter = store.dead_letter(None, id).await?.ok_or_else(|| DeadLetterError::Unknown(letter_id()))?;
     if let Some(emitted) = letter.record.emitted {
-        return Err(Error::Emitted { id: letter_id(), emitted });
+        return Err(DeadLetterError::Emitted { id: letter_id(), emitted });
     }
-    let again = decode_again(&letter).map_err(|why| Error::Refused { id: letter_id(), why });
-    let Again { events, retracts, keys } = again?;
+    let again = decode_again(&letter).map_err(|why| DeadLetterError::Refused { id: letter_id(), why });
+    let DecodedLetter { events, retracts, keys } = again?;
     let emission = Emission { id: id.clone(), events: events.len(), retracts: retracts.len(), keys: names(&keys) };
     // Emit concurrently, so events for one key share a signal.
     let events = try_join_all(events.into_iter().map(|event| client.emit(event)));
     let retracts = try_join_all(retracts.into_iter().map(|retract| client.retract(retract)));
-    tokio::try_join!(events, retracts).map_err(|error| Error::NotTaken { id: id.clone(), error })?;
+    tokio::try_join!(events, retracts).map_err(|error| DeadLetterError::NotTaken { id: id.clone(), error })?;
     let marked = store.mark_emitted(id, &keys, &entry(id, order, Timestamp::now())).await;
-    match marked.map_err(|error| Error::NotMarked { id: id.clone(), error })? {
-        None => Ok(Emitted::Events(emission)),
-        Some(emitted) => Err(Error::Emitted { id: letter_id(), emitted }),
+    match marked.map_err(|error| DeadLetterError::NotMarked { id: id.clone(), error })? {
+        None => Ok(LetterEmission::Events(emission)),
+        Some(emitted) => Err(DeadLetterError::Emitted { id: letter_id(), emitted }),
     }
 }
 
@@ -140,16 +141,16 @@ pub async fn emit_events(
 /// the parsed events. The caller should wake the returned keys.
 ///
 /// # Errors
-/// See [`Error`]. After an error nothing is recorded.
+/// See [`DeadLetterError`]. After an error nothing is recorded.
 pub async fn emit_webhook(
     store: &dyn Store,
     settings: &Settings,
     id: &WebhookLetterId,
-    read: Result<Vec<Reported>, String>,
-    order: &Order,
-) -> Result<(Emitted, BTreeSet<Key>), Error> {
+    read: Result<Vec<CheckedDeliveryEvent>, String>,
+    order: &CommandContext,
+) -> Result<(LetterEmission, BTreeSet<Key>), DeadLetterError> {
     let letter_id = || LetterId::Webhook(id.clone());
-    let mut events = read.map_err(|why| Error::Refused { id: letter_id(), why })?;
+    let mut events = read.map_err(|why| DeadLetterError::Refused { id: letter_id(), why })?;
     for event in &mut events {
         event.relay = Some(id.relay.clone());
         add_names(event, settings);
@@ -157,18 +158,18 @@ pub async fn emit_webhook(
     let now = Timestamp::now();
     match store.emit_webhook_letter(id, &events, settings.soft_bounces, &entry(id, order, now)).await? {
         LetterEmitted::Now(recorded) => {
-            let received = followed(store, settings, &events, recorded, now).await;
-            let Received { new, again, unknown, foreign, withdrawn } = received;
+            let received = report_recorded(store, settings, &events, recorded, now).await;
+            let WebhookResult { new, again, unknown, foreign, withdrawn } = received;
             let emission = WebhookEmission { id: id.clone(), new, again, unknown, foreign };
-            Ok((Emitted::Webhook(emission), withdrawn))
+            Ok((LetterEmission::Webhook(emission), withdrawn))
         }
-        LetterEmitted::Before(emitted) => Err(Error::Emitted { id: letter_id(), emitted }),
-        LetterEmitted::Unknown => Err(Error::Unknown(letter_id())),
+        LetterEmitted::Before(emitted) => Err(DeadLetterError::Emitted { id: letter_id(), emitted }),
+        LetterEmitted::Unknown => Err(DeadLetterError::Unknown(letter_id())),
     }
 }
 
-fn entry(id: &impl fmt::Display, order: &Order, now: Timestamp) -> AuditEntry {
-    let entry = order.entry("dead_letter_emit", now);
+fn entry(id: &impl fmt::Display, order: &CommandContext, now: Timestamp) -> AuditEntry {
+    let entry = order.audit_entry("dead_letter_emit", now);
     AuditEntry { why: format!("{id}: {}", entry.why), ..entry }
 }
 
@@ -193,7 +194,7 @@ pub struct ShownLetter {
 }
 
 #[must_use]
-pub fn shown(letter: &KeptLetter) -> ShownLetter {
+pub fn describe_letter(letter: &KeptLetter) -> ShownLetter {
     let (keys, refused) = match decode_again(letter) {
         Ok(again) => (Some(names(&again.keys)), None),
         Err(why) => (None, Some(without_addresses(&why))),
@@ -205,14 +206,14 @@ pub fn shown(letter: &KeptLetter) -> ShownLetter {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "source", rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = DeadLetter))]
-pub enum Letter {
+pub enum DeadLetterEntry {
     Webhook(WebhookLetterRecord),
     Events(DeadLetterRecord),
 }
 
 /// The cursor for a listing. At the same instant, webhook letters come first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Place {
+pub enum LetterCursor {
     Webhook(WebhookLetterPlace),
     Events(DeadLetterPlace),
 }
@@ -225,53 +226,55 @@ pub async fn list(
     store: &dyn Store,
     source: Option<LetterSource>,
     filter: &DeadLetterFilter,
-    page: &Page<Place>,
-) -> Result<Listed<Letter, Place>, tidings_store::Error> {
+    page: &PageRequest<LetterCursor>,
+) -> Result<ListPage<DeadLetterEntry, LetterCursor>, tidings_store::StoreError> {
     let limit = page.limit;
-    let after = page.after.as_ref().map(|Cursor(place)| place);
+    let after = page.after.as_ref().map(|PageCursor(place)| place);
     let (mut rows, mut more) = (Vec::new(), false);
     if source != Some(LetterSource::Events) && filter.workflow_ids().is_none() {
-        let page = Page { limit, after: after.map(webhooks_after).map(Cursor) };
+        let page = PageRequest { limit, after: after.map(webhooks_after).map(PageCursor) };
         let filter = WebhookLetterFilter { since: filter.since, until: filter.until, page };
         let listed = store.webhook_letters(&filter).await?;
         more |= listed.next.is_some();
-        rows.extend(listed.rows.into_iter().map(Letter::Webhook));
+        rows.extend(listed.rows.into_iter().map(DeadLetterEntry::Webhook));
     }
     if source != Some(LetterSource::Webhook) {
-        let page = Page { limit, after: after.map(events_after).map(Cursor) };
+        let page = PageRequest { limit, after: after.map(events_after).map(PageCursor) };
         let listed = store.dead_letters(&DeadLetterFilter { page, ..filter.clone() }).await?;
         more |= listed.next.is_some();
-        rows.extend(listed.rows.into_iter().map(Letter::Events));
+        rows.extend(listed.rows.into_iter().map(DeadLetterEntry::Events));
     }
-    Ok(merged(rows, limit as usize, more))
+    Ok(merge_sources(rows, limit as usize, more))
 }
 
 /// At one instant webhook letters come before events, so none follow an event.
-fn webhooks_after(place: &Place) -> WebhookLetterPlace {
+fn webhooks_after(place: &LetterCursor) -> WebhookLetterPlace {
     match place {
-        Place::Webhook(place) => place.clone(),
-        Place::Events((at, ..)) => (*at, String::new(), String::new()),
+        LetterCursor::Webhook(place) => place.clone(),
+        LetterCursor::Events((at, ..)) => (*at, String::new(), String::new()),
     }
 }
 
 /// All events at this instant follow the webhook letter. Times are whole milliseconds.
-fn events_after(place: &Place) -> DeadLetterPlace {
+fn events_after(place: &LetterCursor) -> DeadLetterPlace {
     match place {
-        Place::Events(place) => place.clone(),
-        Place::Webhook((at, ..)) => (at.saturating_add(Duration::from_millis(1)).unwrap_or(*at), String::new(), 0),
+        LetterCursor::Events(place) => place.clone(),
+        LetterCursor::Webhook((at, ..)) => {
+            (at.saturating_add(Duration::from_millis(1)).unwrap_or(*at), String::new(), 0)
+        }
     }
 }
 
 /// Expects `rows` sorted within each source, webhooks first.
-fn merged(mut rows: Vec<Letter>, limit: usize, more: bool) -> Listed<Letter, Place> {
+fn merge_sources(mut rows: Vec<DeadLetterEntry>, limit: usize, more: bool) -> ListPage<DeadLetterEntry, LetterCursor> {
     rows.sort_by_key(|letter| Reverse(letter.buried_at()));
     let more = more || rows.len() > limit;
     rows.truncate(limit);
-    let next = rows.last().filter(|_| more).map(|last| Cursor(last.place()));
-    Listed { rows, next }
+    let next = rows.last().filter(|_| more).map(|last| PageCursor(last.list_cursor()));
+    ListPage { rows, next }
 }
 
-impl Letter {
+impl DeadLetterEntry {
     const fn buried_at(&self) -> Timestamp {
         match self {
             Self::Webhook(letter) => letter.buried_at,
@@ -279,10 +282,12 @@ impl Letter {
         }
     }
 
-    fn place(&self) -> Place {
+    fn list_cursor(&self) -> LetterCursor {
         match self {
-            Self::Webhook(letter) => Place::Webhook((letter.buried_at, letter.relay.clone(), letter.sha256.clone())),
-            Self::Events(letter) => Place::Events((letter.buried_at, letter.id.run_id.clone(), letter.id.seq)),
+            Self::Webhook(letter) => {
+                LetterCursor::Webhook((letter.buried_at, letter.relay.clone(), letter.sha256.clone()))
+            }
+            Self::Events(letter) => LetterCursor::Events((letter.buried_at, letter.id.run_id.clone(), letter.id.seq)),
         }
     }
 }

@@ -5,34 +5,35 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::Serialize;
-use tidings_client::{CommandError, Commands};
+use tidings_client::{CommandError, WorkflowCommands};
 use tidings_model::{
     Key, Retract,
-    command::Due,
+    command::DuePreview,
     delivery_events::ReportRecord,
     records::{
-        AttemptRecord, AuditRecord, DigestEvent, DigestRecord, EventPlace, Listed, MessageRecord, Page, Reach, Reached,
+        AttemptRecord, AuditRecord, DigestEvent, DigestRecord, EventPlace, ListPage, MessageRecord, PageRequest,
+        RetractEffect, RetractReach,
     },
     settings::FormerNames,
     step::ClaimInput,
-    window::Outcome,
+    window::DigestOutcome,
 };
-use tidings_services::{Deps, Error};
+use tidings_services::{StepError, StepServices};
 use tidings_store::Store;
 use uuid::Uuid;
 
-use crate::preview::{self, Instead, Preview};
+use crate::preview::{self, EmailPreview, PreviewOverrides};
 
 /// A digest and its history.
 #[derive(Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = DigestStory))]
-pub struct Story {
+pub struct DigestStory {
     pub digest: DigestRecord,
     /// How the deadline was planned, step by step. Empty while the window is open.
     pub plan: Vec<String>,
     /// A page of the events.
     #[cfg_attr(feature = "openapi", schema(value_type = DigestEvents))]
-    pub events: Listed<DigestEvent, EventPlace>,
+    pub events: ListPage<DigestEvent, EventPlace>,
     /// Commands and pauses which affected this digest.
     pub audit: Vec<AuditRecord>,
     /// `None` if the digest has no message, or retention has deleted it.
@@ -56,15 +57,15 @@ struct DigestEvents {
 ///
 /// # Errors
 /// If the store fails.
-pub async fn story(
+pub async fn digest_story(
     store: &dyn Store,
     tenant: Option<&str>,
     digest_id: Uuid,
-    events: &Page<EventPlace>,
+    events: &PageRequest<EventPlace>,
     addresses: bool,
-) -> tidings_store::Result<Option<Story>> {
+) -> tidings_store::Result<Option<DigestStory>> {
     let Some(digest) = store.digest_of(tenant, digest_id).await? else { return Ok(None) };
-    let mut story = Story {
+    let mut story = DigestStory {
         plan: digest.plan_steps().map(str::to_owned).collect(),
         events: store.digest_events(&digest, events).await?,
         audit: store.audit_of_digest(&digest).await?,
@@ -79,7 +80,7 @@ pub async fn story(
     Ok(Some(story))
 }
 
-impl Story {
+impl DigestStory {
     fn forget_addresses(&mut self) {
         if let Some(message) = &mut self.message {
             message.envelope_to.clear();
@@ -98,21 +99,21 @@ pub enum PreviewError {
     #[error(transparent)]
     Command(#[from] CommandError),
     #[error(transparent)]
-    Render(#[from] Error),
+    Render(#[from] StepError),
 }
 
 /// Renders the key's open window with these overrides, or returns `None` if none is open.
 ///
 /// # Errors
 /// See [`PreviewError`].
-pub async fn preview(
-    commands: &Commands,
-    deps: &Deps,
+pub async fn preview_window(
+    commands: &WorkflowCommands,
+    deps: &StepServices,
     key: &Key,
-    instead: &Instead<'_>,
-) -> Result<Option<(Due, Preview)>, PreviewError> {
-    let Some(due) = commands.digest(key).due().await? else { return Ok(None) };
-    let Due { window, events, limits, .. } = due.clone();
+    instead: &PreviewOverrides<'_>,
+) -> Result<Option<(DuePreview, EmailPreview)>, PreviewError> {
+    let Some(due) = commands.digest(key).due_window().await? else { return Ok(None) };
+    let DuePreview { window, events, limits, .. } = due.clone();
     let input = ClaimInput {
         asked_at: Timestamp::now(),
         window,
@@ -128,7 +129,7 @@ pub async fn preview(
         limit_ended_at: None,
         unknown_since: None,
     };
-    let preview = preview::preview(deps, &input, instead).await?;
+    let preview = preview::render_preview(deps, &input, instead).await?;
     Ok(Some((due, preview)))
 }
 
@@ -152,9 +153,9 @@ pub struct PreviewView {
 
 impl PreviewView {
     #[must_use]
-    pub fn new(due: &Due, preview: Preview) -> Self {
-        let Preview { mail, events, but } = preview;
-        let Due { window, more, .. } = due;
+    pub fn new(due: &DuePreview, preview: EmailPreview) -> Self {
+        let EmailPreview { mail, events, but } = preview;
+        let DuePreview { window, more, .. } = due;
         let (subject, parts) = mail.map(|mail| (mail.subject, (mail.text, mail.html))).unzip();
         let (text, html) = parts.unzip();
         Self { digest_id: window.digest_id, due_at: window.due_at, events, more: *more, but, subject, text, html }
@@ -163,18 +164,19 @@ impl PreviewView {
 
 const DIGESTS: u32 = 10;
 
-pub const OUTCOMES: [Outcome; 4] = [Outcome::Dropped, Outcome::Failed, Outcome::Ambiguous, Outcome::Unknown];
+pub const OUTCOMES: [DigestOutcome; 4] =
+    [DigestOutcome::Dropped, DigestOutcome::Failed, DigestOutcome::Ambiguous, DigestOutcome::Unknown];
 
 /// Returns the key's latest digest with an outcome.
 ///
 /// # Errors
 /// If the store fails.
-pub async fn latest(store: &dyn Store, key: &Key) -> tidings_store::Result<Option<DigestRecord>> {
+pub async fn latest_ended(store: &dyn Store, key: &Key) -> tidings_store::Result<Option<DigestRecord>> {
     let digests = store.digests(key, DIGESTS).await?;
     Ok(digests.into_iter().find(|digest| digest.closed.is_some()))
 }
 
-/// Like [`latest`], but looks under each name of the key.
+/// Like [`latest_ended`], but looks under each name of the key.
 ///
 /// # Errors
 /// If the store fails.
@@ -184,8 +186,8 @@ pub async fn latest_under_each_name(
     key: &Key,
 ) -> tidings_store::Result<Option<DigestRecord>> {
     let mut found: Option<DigestRecord> = None;
-    for name in names.keys(key) {
-        found = found.into_iter().chain(latest(store, &name).await?).max_by_key(|digest| digest.opened_at);
+    for name in names.all_keys(key) {
+        found = found.into_iter().chain(latest_ended(store, &name).await?).max_by_key(|digest| digest.opened_at);
     }
     Ok(found)
 }
@@ -197,8 +199,8 @@ pub async fn latest_under_each_name(
 /// If the store fails.
 pub async fn name_of(store: &dyn Store, names: &FormerNames, key: &Key, digest_id: Uuid) -> tidings_store::Result<Key> {
     let found = store.digest(digest_id).await?.map(|digest| digest.key);
-    let today = names.today(key);
-    Ok(found.filter(|found| names.today(found) == today).unwrap_or(today))
+    let today = names.key_today(key);
+    Ok(found.filter(|found| names.key_today(found) == today).unwrap_or(today))
 }
 
 #[must_use]
@@ -216,11 +218,13 @@ pub async fn take_back(
     store: &dyn Store,
     retracts: &[(Key, Retract)],
     now: Timestamp,
-) -> tidings_store::Result<Vec<Reached>> {
-    let reached = store.reach(retracts, now).await?;
+) -> tidings_store::Result<Vec<RetractEffect>> {
+    let reached = store.retract_reach(retracts, now).await?;
     let mut waiting: BTreeMap<&Key, Vec<Retract>> = BTreeMap::new();
-    for ((key, retract), _) in retracts.iter().zip(&reached).filter(|(_, reached)| reached.reach == Reach::Waiting) {
-        waiting.entry(key).or_default().push(retract.clone().until(now));
+    for ((key, retract), _) in
+        retracts.iter().zip(&reached).filter(|(_, reached)| reached.reach == RetractReach::Waiting)
+    {
+        waiting.entry(key).or_default().push(retract.clone().with_until(now));
     }
     if waiting.is_empty() {
         return Ok(reached);
@@ -229,5 +233,5 @@ pub async fn take_back(
         store.put_retracts(key, &retracts, now).await?;
     }
     // An attempt may have been committed in the meantime.
-    store.reach(retracts, now).await
+    store.retract_reach(retracts, now).await
 }

@@ -12,21 +12,21 @@ use temporalio_client::{
     Client as Temporal, NamespacedClient as _, errors::ClientError, grpc::WorkflowService, tonic::IntoRequest as _,
 };
 use temporalio_common::protos::temporal::api::workflowservice::v1::DescribeNamespaceRequest;
-use tidings_client::{CommandError, Commands};
+use tidings_client::{CommandError, WorkflowCommands};
 use tidings_model::{
     Key, PersonId,
-    command::Order,
-    records::{Erased, Listed, Page, Part},
+    command::CommandContext,
+    records::{ErasedRows, ListPage, PageRequest, PersonRowKind},
     retention::ArchiveRecord,
-    step::{AuditInput, Note},
-    troubled_run::{FoundRun, Resolution},
+    step::{AuditInput, AuditNote},
+    troubled_run::{FoundRun, RunResolution},
 };
 use tidings_services::processes::{self, AgreementError};
 use tidings_store::{
     Store,
-    archive::{self, Archive, LinesAbout, Whose},
+    archive::{self, Archive, LineOwner, LinesAbout},
 };
-use tidings_workflows::Status;
+use tidings_workflows::DigestStatus;
 use tokio::time::{Instant, sleep};
 
 use super::person_keys::{self, PersonRuns};
@@ -37,12 +37,12 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const PASSES: usize = 3;
 const MESSAGES: u32 = 500;
 
-pub struct Erasure<'a> {
+pub struct PersonErasure<'a> {
     pub store: &'a dyn Store,
     /// Retention's archive folder, if configured. Other folders recorded in the store are added.
     pub archive: Option<&'a Archive>,
     pub person: &'a PersonId,
-    /// The person under each name of the tenant ([`person_keys::people`]).
+    /// The person under each name of the tenant ([`person_keys::person_under_each_name`]).
     pub people: &'a [PersonId],
     /// The tenant's configured digest types. Types found in the store or Temporal are added.
     pub types: BTreeSet<String>,
@@ -52,13 +52,13 @@ pub struct Erasure<'a> {
 /// The result of an erasure.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Erasure))]
-pub struct Answer {
+pub struct ErasureResult {
     /// Events dropped from open workflows.
     pub dropped: u64,
     /// Rows we erased.
-    pub erased: Erased,
+    pub erased: ErasedRows,
     /// Rows written during the erasure and still stored.
-    pub left: Erased,
+    pub left: ErasedRows,
     /// Events which arrived during the erasure and are pending in workflows.
     pub pending: u64,
     /// Folders of the archive that were looked through.
@@ -73,7 +73,7 @@ pub struct Answer {
     pub histories_until: Option<Timestamp>,
 }
 
-impl Answer {
+impl ErasureResult {
     /// Rows and events written during the erasure.
     #[must_use]
     pub fn came_meanwhile(&self) -> u64 {
@@ -88,12 +88,12 @@ impl Answer {
 }
 
 #[derive(Debug, Default)]
-pub struct Archives {
+pub struct ArchiveFolders {
     pub there: Vec<Archive>,
     pub unreachable: Vec<String>,
 }
 
-impl Archives {
+impl ArchiveFolders {
     /// Collects the configured and all former folders.
     ///
     /// # Errors
@@ -104,7 +104,7 @@ impl Archives {
         let mut found = Self::default();
         for ArchiveRecord { folder, first_file, last_file, .. } in &written {
             let archive = Archive::new(PathBuf::from(folder));
-            if archive.holds(last_file) {
+            if archive.holds_file(last_file) {
                 found.there.push(archive);
             } else if last_file.is_empty() {
                 found.unreachable.push(folder.clone());
@@ -114,12 +114,12 @@ impl Archives {
         }
         // Files from versions which did not record their folder.
         if let Some(archive) = configured
-            && !written.iter().any(|record| record.folder == archive.name())
+            && !written.iter().any(|record| record.folder == archive.absolute_path())
         {
             if archive.is_there() {
                 found.there.push(archive.clone());
             } else {
-                found.unreachable.push(archive.name());
+                found.unreachable.push(archive.absolute_path());
             }
         }
         Ok(found)
@@ -127,13 +127,13 @@ impl Archives {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum ErasureError {
     #[error(transparent)]
     Command(#[from] CommandError),
     #[error(transparent)]
-    Store(#[from] tidings_store::Error),
+    Store(#[from] tidings_store::StoreError),
     #[error(transparent)]
-    Archive(#[from] archive::Error),
+    Archive(#[from] archive::ArchiveError),
     #[error("Temporal cannot list the person's keys: {0}")]
     Visibility(#[from] ClientError),
     /// Live workers run with different settings, so they may write erased data again or store it elsewhere.
@@ -141,16 +141,16 @@ pub enum Error {
     Agreement(#[from] AgreementError),
 }
 
-impl Erasure<'_> {
+impl PersonErasure<'_> {
     /// Counts the rows an erasure would change, without pending events in workflows.
     ///
     /// # Errors
     /// If the store fails, or an archive cannot be read.
-    pub async fn count(&self) -> Result<Erased, Error> {
-        let scope = self.scope().await?;
-        let mut erased = self.erasable(&scope).await?;
-        for archive in &Archives::find(self.store, self.archive).await?.there {
-            erased.archived += archive.count(self.lines(&scope).await?).await?;
+    pub async fn count(&self) -> Result<ErasedRows, ErasureError> {
+        let scope = self.find_scope().await?;
+        let mut erased = self.count_erasable(&scope).await?;
+        for archive in &ArchiveFolders::find(self.store, self.archive).await?.there {
+            erased.archived += archive.count_lines(self.lines(&scope).await?).await?;
         }
         Ok(erased)
     }
@@ -162,18 +162,18 @@ impl Erasure<'_> {
     pub async fn run(
         &self,
         temporal: &Temporal,
-        commands: &Commands,
-        order: &Order,
+        commands: &WorkflowCommands,
+        order: &CommandContext,
         linger: Duration,
-        mut progress: impl FnMut(&Erased),
-    ) -> Result<Answer, Error> {
-        processes::agreed(self.store, None).await?;
+        mut progress: impl FnMut(&ErasedRows),
+    ) -> Result<ErasureResult, ErasureError> {
+        processes::require_agreement(self.store, None).await?;
         let mut scope = self.begin(order).await?;
-        let Archives { there, unreachable } = Archives::find(self.store, self.archive).await?;
-        let mut answer = Answer {
+        let ArchiveFolders { there, unreachable } = ArchiveFolders::find(self.store, self.archive).await?;
+        let mut answer = ErasureResult {
             dropped: 0,
-            erased: Erased::default(),
-            left: Erased::default(),
+            erased: ErasedRows::default(),
+            left: ErasedRows::default(),
             pending: 0,
             archives: there.iter().map(|archive| archive.folder().to_owned()).collect(),
             unreachable_archives: unreachable,
@@ -181,12 +181,12 @@ impl Erasure<'_> {
             histories_until: None,
         };
         for _ in 0..PASSES {
-            let runs = person_keys::find(temporal, self.people).await?;
-            answer.dropped += self.stop(commands, runs, &mut scope, order).await?;
-            self.pass(&scope, &there, &mut answer.erased, &mut progress).await?;
-            answer.left = self.left(&mut scope).await?;
-            scope.types.extend(person_keys::find(temporal, self.people).await?.types);
-            answer.pending = pending(commands, self.keys(&scope.types)).await?;
+            let runs = person_keys::find_runs(temporal, self.people).await?;
+            answer.dropped += self.drop_events(commands, runs, &mut scope, order).await?;
+            self.erase_pass(&scope, &there, &mut answer.erased, &mut progress).await?;
+            answer.left = self.count_left(&mut scope).await?;
+            scope.types.extend(person_keys::find_runs(temporal, self.people).await?.types);
+            answer.pending = count_pending(commands, self.all_keys(&scope.types)).await?;
             if answer.came_meanwhile() == 0 {
                 break;
             }
@@ -203,16 +203,16 @@ impl Erasure<'_> {
     /// may contain to `messages`.
     pub(super) async fn run_once(
         &self,
-        commands: &Commands,
-        order: &Order,
+        commands: &WorkflowCommands,
+        order: &CommandContext,
         runs: PersonRuns,
         messages: Option<&mut BTreeSet<String>>,
-    ) -> Result<(Erased, Erased), Error> {
+    ) -> Result<(ErasedRows, ErasedRows), ErasureError> {
         let mut scope = self.begin(order).await?;
-        let mut erased = Erased::default();
-        self.stop(commands, runs, &mut scope, order).await?;
-        self.pass(&scope, &[], &mut erased, &mut |_: &Erased| ()).await?;
-        let left = self.left(&mut scope).await?;
+        let mut erased = ErasedRows::default();
+        self.drop_events(commands, runs, &mut scope, order).await?;
+        self.erase_pass(&scope, &[], &mut erased, &mut |_: &ErasedRows| ()).await?;
+        let left = self.count_left(&mut scope).await?;
         if let Some(messages) = messages {
             messages.extend(messages_of(self.store, self.people, &scope.types, &scope.addresses).await?);
         }
@@ -220,89 +220,93 @@ impl Erasure<'_> {
         Ok((erased, left))
     }
 
-    pub(super) async fn count_rows(&self) -> Result<Erased, Error> {
-        self.erasable(&self.scope().await?).await
+    pub(super) async fn count_rows(&self) -> Result<ErasedRows, ErasureError> {
+        self.count_erasable(&self.find_scope().await?).await
     }
 
     /// Raises the person's generation, so clicks on old links write nothing from now on.
-    async fn begin(&self, order: &Order) -> Result<Scope, Error> {
+    async fn begin(&self, order: &CommandContext) -> Result<ErasureScope, ErasureError> {
         self.audit(order).await?;
         self.store.raise_generation(self.person).await?;
-        self.scope().await
+        self.find_scope().await
     }
 
-    async fn audit(&self, order: &Order) -> Result<(), Error> {
-        let note = Note { at: Timestamp::now(), by: order.by.clone(), action: "erase".into(), why: order.why.clone() };
-        Ok(self.store.audit(&AuditInput { key: self.person.key(""), notes: vec![note] }).await?)
+    async fn audit(&self, order: &CommandContext) -> Result<(), ErasureError> {
+        let note =
+            AuditNote { at: Timestamp::now(), by: order.by.clone(), action: "erase".into(), why: order.why.clone() };
+        Ok(self.store.record_audit(&AuditInput { key: self.person.key(""), notes: vec![note] }).await?)
     }
 
-    async fn scope(&self) -> Result<Scope, Error> {
-        let known = person_keys::known(self.store, self.people).await?;
+    async fn find_scope(&self) -> Result<ErasureScope, ErasureError> {
+        let known = person_keys::stored_person(self.store, self.people).await?;
         let addresses = self.store.own_addresses(self.person, &known.addresses).await?;
         let shared = known.addresses.len().saturating_sub(addresses.len()) as u64;
-        Ok(Scope { types: &self.types | &known.digest_types, addresses, shared })
+        Ok(ErasureScope { types: &self.types | &known.digest_types, addresses, shared })
     }
 
-    async fn erasable(&self, Scope { types, addresses, .. }: &Scope) -> Result<Erased, Error> {
-        let mut erasable = Erased::default();
+    async fn count_erasable(
+        &self,
+        ErasureScope { types, addresses, .. }: &ErasureScope,
+    ) -> Result<ErasedRows, ErasureError> {
+        let mut erasable = ErasedRows::default();
         for person in self.people {
-            erasable += self.store.erasable(person, types, addresses).await?;
+            erasable += self.store.preview_erasure(person, types, addresses).await?;
         }
         Ok(erasable)
     }
 
-    async fn left(&self, scope: &mut Scope) -> Result<Erased, Error> {
-        let found = self.scope().await?;
+    async fn count_left(&self, scope: &mut ErasureScope) -> Result<ErasedRows, ErasureError> {
+        let found = self.find_scope().await?;
         scope.types.extend(found.types);
         scope.addresses.extend(found.addresses);
-        self.erasable(scope).await
+        self.count_erasable(scope).await
     }
 
-    fn keys(&self, types: &BTreeSet<String>) -> Vec<Key> {
+    fn all_keys(&self, types: &BTreeSet<String>) -> Vec<Key> {
         let of_person = |person: &PersonId| types.iter().map(|digest_type| person.key(digest_type)).collect::<Vec<_>>();
         self.people.iter().flat_map(of_person).collect()
     }
 
-    async fn stop(
+    async fn drop_events(
         &self,
-        commands: &Commands,
+        commands: &WorkflowCommands,
         PersonRuns { types, ended }: PersonRuns,
-        scope: &mut Scope,
-        order: &Order,
-    ) -> Result<u64, Error> {
+        scope: &mut ErasureScope,
+        order: &CommandContext,
+    ) -> Result<u64, ErasureError> {
         scope.types.extend(types);
         let mut dropped = 0;
-        for key in self.keys(&scope.types) {
+        for key in self.all_keys(&scope.types) {
             dropped += commands.digest(&key).drop_pending(order.clone()).await?.events;
-            idle(commands, &key).await?;
+            wait_until_idle(commands, &key).await?;
         }
         self.dismiss(ended).await?;
         Ok(dropped)
     }
 
     /// Otherwise the sweep or an operator would recover these runs, along with the person's events.
-    async fn dismiss(&self, ended: Vec<FoundRun>) -> Result<(), Error> {
+    async fn dismiss(&self, ended: Vec<FoundRun>) -> Result<(), ErasureError> {
         for run in ended {
-            self.store.resolve_run(&run, self.task_queue, Resolution::Dismissed, None, Timestamp::now()).await?;
+            self.store.resolve_run(&run, self.task_queue, RunResolution::Dismissed, None, Timestamp::now()).await?;
         }
         Ok(())
     }
 
-    async fn pass(
+    async fn erase_pass(
         &self,
-        Scope { types, addresses, .. }: &Scope,
+        ErasureScope { types, addresses, .. }: &ErasureScope,
         archives: &[Archive],
-        erased: &mut Erased,
-        progress: &mut impl FnMut(&Erased),
-    ) -> Result<(), Error> {
-        let mut done = |more: Erased| {
+        erased: &mut ErasedRows,
+        progress: &mut impl FnMut(&ErasedRows),
+    ) -> Result<(), ErasureError> {
+        let mut done = |more: ErasedRows| {
             *erased += more;
             progress(erased);
         };
         for person in self.people {
             done(self.store.erase_addresses(person, addresses).await?);
         }
-        for key in self.keys(types) {
+        for key in self.all_keys(types) {
             loop {
                 let some = self.store.erase_digests(&key, Timestamp::now()).await?;
                 done(some);
@@ -312,7 +316,7 @@ impl Erasure<'_> {
             }
         }
         for person in self.people {
-            let mut page = Page { limit: MESSAGES, after: None };
+            let mut page = PageRequest { limit: MESSAGES, after: None };
             loop {
                 let (some, next) = self.store.erase_messages(person, addresses, &page, Timestamp::now()).await?;
                 done(some);
@@ -325,7 +329,7 @@ impl Erasure<'_> {
         }
         for archive in archives {
             let lines = lines_about(self.store, self.person, self.people, types, addresses).await?;
-            done(Erased { archived: archive.forget(lines).await?, ..Erased::default() });
+            done(ErasedRows { archived: archive.forget_lines(lines).await?, ..ErasedRows::default() });
         }
         for person in self.people {
             done(self.store.erase_recipient(person).await?);
@@ -333,7 +337,7 @@ impl Erasure<'_> {
         Ok(())
     }
 
-    async fn lines(&self, Scope { types, addresses, .. }: &Scope) -> Result<LinesAbout, Error> {
+    async fn lines(&self, ErasureScope { types, addresses, .. }: &ErasureScope) -> Result<LinesAbout, ErasureError> {
         Ok(lines_about(self.store, self.person, self.people, types, addresses).await?)
     }
 }
@@ -351,7 +355,7 @@ pub async fn lines_about(
 ) -> tidings_store::Result<LinesAbout> {
     Ok(LinesAbout {
         tenants: people.iter().map(|person| person.tenant.clone()).collect(),
-        whose: Whose::Ids(store.held_ids(person).await?),
+        whose: LineOwner::Ids(store.held_ids(person).await?),
         addresses: addresses.clone(),
         messages: messages_of(store, people, types, addresses).await?,
         pseudonyms: store.pseudonyms().await?,
@@ -365,13 +369,14 @@ async fn messages_of(
     addresses: &BTreeSet<String>,
 ) -> tidings_store::Result<BTreeSet<String>> {
     let mut messages = BTreeSet::new();
-    let digests = types.iter().map(|name| (name.as_str(), Part::Digests, "digest_id"));
-    let parts: Vec<_> = digests.chain([("", Part::Messages, "id")]).collect();
+    let digests = types.iter().map(|name| (name.as_str(), PersonRowKind::Digests, "digest_id"));
+    let parts: Vec<_> = digests.chain([("", PersonRowKind::Messages, "id")]).collect();
     for person in people {
         for (digest_type, part, id) in &parts {
-            let mut page = Page { limit: MESSAGES, after: None };
+            let mut page = PageRequest { limit: MESSAGES, after: None };
             loop {
-                let Listed { rows, next } = store.held(&person.key(digest_type), addresses, *part, &page).await?;
+                let ListPage { rows, next } =
+                    store.person_rows(&person.key(digest_type), addresses, *part, &page).await?;
                 messages.extend(rows.iter().filter_map(|row| row[*id].as_str().map(str::to_owned)));
                 match next {
                     None => break,
@@ -383,25 +388,28 @@ async fn messages_of(
     Ok(messages)
 }
 
-pub(super) async fn pending(commands: &Commands, keys: impl IntoIterator<Item = Key>) -> Result<u64, CommandError> {
+pub(super) async fn count_pending(
+    commands: &WorkflowCommands,
+    keys: impl IntoIterator<Item = Key>,
+) -> Result<u64, CommandError> {
     let mut pending = 0;
     for key in keys {
-        let status = commands.digest(&key).status::<Status>().await?;
+        let status = commands.digest(&key).status::<DigestStatus>().await?;
         pending += status.map_or(0, |status| status.pending + status.uncompared);
     }
     Ok(pending)
 }
 
-struct Scope {
+struct ErasureScope {
     types: BTreeSet<String>,
     addresses: BTreeSet<String>,
     shared: u64,
 }
 
-async fn idle(commands: &Commands, key: &Key) -> Result<(), Error> {
+async fn wait_until_idle(commands: &WorkflowCommands, key: &Key) -> Result<(), ErasureError> {
     let until = Instant::now() + PATIENCE;
     loop {
-        let status = commands.digest(key).status::<Status>().await?;
+        let status = commands.digest(key).status::<DigestStatus>().await?;
         let busy = status.is_some_and(|status| status.pending > 0 || status.delivering.is_some());
         if !busy || Instant::now() >= until {
             return Ok(());

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, future::ready, str::FromStr};
 
 use futures::{Stream, TryStreamExt as _};
 use temporalio_client::{Client, WorkflowListOptions, errors::ClientError};
-use tidings_model::{Key, names, pause::Scope, settings::FormerNames};
+use tidings_model::{Key, names, pause::PauseScope, settings::FormerNames};
 use tidings_services::visibility;
 use tracing::instrument;
 
@@ -18,7 +18,7 @@ pub struct KeyFilter {
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{problem}\n    {words}\n    {:at$}^", "")]
-pub struct Invalid {
+pub struct KeyFilterError {
     words: String,
     at: usize,
     problem: String,
@@ -32,11 +32,11 @@ impl KeyFilter {
     /// If Temporal fails, or rejects the query.
     #[instrument(name = "temporal", level = "debug", skip_all, fields(call = "list_workflows", filter = ?self), err(level = "debug"))]
     pub async fn keys(&self, temporal: &Client) -> Result<BTreeSet<Key>, ClientError> {
-        self.found(temporal).try_collect().await
+        self.stream_keys(temporal).try_collect().await
     }
 
     /// Streams the keys like [`KeyFilter::keys`], page by page. A key may appear twice.
-    pub fn found(&self, temporal: &Client) -> impl Stream<Item = Result<Key, ClientError>> + Send + use<> {
+    pub fn stream_keys(&self, temporal: &Client) -> impl Stream<Item = Result<Key, ClientError>> + Send + use<> {
         let filter = self.clone();
         let found = visibility::list_open(temporal, &self.query(), WorkflowListOptions::default());
         let keys = found.try_filter_map(|found| ready(Ok(Key::from_workflow_id(found.id()).ok())));
@@ -45,7 +45,7 @@ impl KeyFilter {
 
     /// Restricts the filter to this tenant (current name). Returns `None` if it names another one.
     #[must_use]
-    pub fn within(self, tenant: Option<String>, names: &FormerNames) -> Option<Self> {
+    pub fn within_tenant(self, tenant: Option<String>, names: &FormerNames) -> Option<Self> {
         let named = [self.tenant.as_deref(), tenant.as_deref()].map(|tenant| tenant.map(|name| names.tenant(name)));
         match named {
             [Some(named), Some(tenant)] if named != tenant => None,
@@ -56,8 +56,8 @@ impl KeyFilter {
     #[must_use]
     pub fn under_each_name(&self, names: &FormerNames) -> Vec<Self> {
         let Self { tenant, digest_type, user } = self.clone();
-        let scopes = names.scopes(&Scope { tenant, digest_type }).into_iter();
-        scopes.map(|Scope { tenant, digest_type }| Self { tenant, digest_type, user: user.clone() }).collect()
+        let scopes = names.all_scopes(&PauseScope { tenant, digest_type }).into_iter();
+        scopes.map(|PauseScope { tenant, digest_type }| Self { tenant, digest_type, user: user.clone() }).collect()
     }
 
     /// Queries by workflow id because search attributes are optional. Ids need no escaping: they contain only
@@ -83,7 +83,7 @@ impl KeyFilter {
         is(&self.tenant, &key.tenant) && is(&self.digest_type, &key.digest_type) && is(&self.user, &key.user)
     }
 
-    fn part(&mut self, name: &str) -> Option<&mut Option<String>> {
+    fn field_mut(&mut self, name: &str) -> Option<&mut Option<String>> {
         match name {
             "tenant" => Some(&mut self.tenant),
             "type" => Some(&mut self.digest_type),
@@ -96,18 +96,18 @@ impl KeyFilter {
 const EXPECTED: &str = "write tenant=, type= or user=, joined by `and`";
 
 impl FromStr for KeyFilter {
-    type Err = Invalid;
+    type Err = KeyFilterError;
 
-    fn from_str(text: &str) -> Result<Self, Invalid> {
-        let mut words = Scanner { text, at: 0 };
+    fn from_str(text: &str) -> Result<Self, KeyFilterError> {
+        let mut words = FilterScanner { text, at: 0 };
         let mut filter = Self::default();
         loop {
             let start = words.skip_spaces();
             let name = words.take_until(|c| c == '=' || c.is_whitespace());
-            let part = match filter.part(name) {
-                None if name.is_empty() => return Err(words.wrong(start, EXPECTED)),
-                None => return Err(words.wrong(start, &format!("{name:?} selects nothing; {EXPECTED}"))),
-                Some(Some(_)) => return Err(words.wrong(start, &format!("{name} is here twice"))),
+            let part = match filter.field_mut(name) {
+                None if name.is_empty() => return Err(words.error_at(start, EXPECTED)),
+                None => return Err(words.error_at(start, &format!("{name:?} selects nothing; {EXPECTED}"))),
+                Some(Some(_)) => return Err(words.error_at(start, &format!("{name} is here twice"))),
                 Some(part) => part,
             };
             *part = Some(words.value(name)?);
@@ -117,18 +117,18 @@ impl FromStr for KeyFilter {
             }
             let and = words.take_until(char::is_whitespace);
             if !and.eq_ignore_ascii_case("and") {
-                return Err(words.wrong(start, "expected `and`; quote a value that has spaces"));
+                return Err(words.error_at(start, "expected `and`; quote a value that has spaces"));
             }
         }
     }
 }
 
-struct Scanner<'a> {
+struct FilterScanner<'a> {
     text: &'a str,
     at: usize,
 }
 
-impl<'a> Scanner<'a> {
+impl<'a> FilterScanner<'a> {
     fn rest(&self) -> &'a str {
         &self.text[self.at..]
     }
@@ -145,10 +145,10 @@ impl<'a> Scanner<'a> {
         taken
     }
 
-    fn value(&mut self, name: &str) -> Result<String, Invalid> {
+    fn value(&mut self, name: &str) -> Result<String, KeyFilterError> {
         let start = self.skip_spaces();
         if !self.rest().starts_with('=') {
-            return Err(self.wrong(start, &format!("expected = after {name}")));
+            return Err(self.error_at(start, &format!("expected = after {name}")));
         }
         self.at += 1;
         let start = self.skip_spaces();
@@ -158,21 +158,21 @@ impl<'a> Scanner<'a> {
                 self.at += 1;
                 let value = self.take_until(|c| c == quote);
                 if self.rest().is_empty() {
-                    return Err(self.wrong(start, "this quote has no end"));
+                    return Err(self.error_at(start, "this quote has no end"));
                 }
                 self.at += 1;
                 value
             }
         };
         if value.is_empty() {
-            return Err(self.wrong(start, &format!("{name} has no value")));
+            return Err(self.error_at(start, &format!("{name} has no value")));
         }
         Ok(value.to_owned())
     }
 
-    fn wrong(&self, at: usize, problem: &str) -> Invalid {
+    fn error_at(&self, at: usize, problem: &str) -> KeyFilterError {
         let at = self.text[..at].chars().count();
-        Invalid { words: self.text.to_owned(), at, problem: problem.to_owned() }
+        KeyFilterError { words: self.text.to_owned(), at, problem: problem.to_owned() }
     }
 }
 
@@ -229,7 +229,7 @@ mod tests {
             ("type=alerts", None, Some("type=alerts")),
         ] {
             let narrowed =
-                words.parse::<KeyFilter>().unwrap().within(tenant.map(str::to_owned), &FormerNames::default());
+                words.parse::<KeyFilter>().unwrap().within_tenant(tenant.map(str::to_owned), &FormerNames::default());
             assert_eq!(narrowed, expected.map(|words| words.parse().unwrap()), "{words} {tenant:?}");
         }
     }
@@ -254,7 +254,7 @@ mod tests {
             ("tenant=acme", None, Some("tenant=initech")),
             ("tenant=zeta", Some("initech"), None),
         ] {
-            let narrowed = filter(words).within(tenant.map(str::to_owned), &names);
+            let narrowed = filter(words).within_tenant(tenant.map(str::to_owned), &names);
             assert_eq!(narrowed, expected.map(filter), "{words} {tenant:?}");
         }
     }

@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-use tidings_client::{CommandError, Commands};
+use tidings_client::{CommandError, WorkflowCommands};
 use tidings_model::{
     Key,
-    command::{Dropped, Order, Reopen, Reopened},
+    command::{CommandContext, DropResult, ReopenCommand, ReopenResult},
     message::{
-        command::{Cancelled, Retry},
-        contract::Retried,
+        command::{CancelResult, RetryCommand},
+        contract::RetryResult,
     },
-    records::{MessageRecord, MessageState, Origin},
+    records::{MessageOrigin, MessageRecord, MessageState},
 };
 use tidings_store::Store;
-use tidings_workflows::Status;
+use tidings_workflows::DigestStatus;
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
@@ -32,13 +32,13 @@ pub enum MessageError {
     #[error(transparent)]
     Command(#[from] CommandError),
     #[error(transparent)]
-    Store(#[from] tidings_store::Error),
+    Store(#[from] tidings_store::StoreError),
 }
 
 #[derive(Debug)]
 pub enum RetryAnswer {
-    Digest { key: Key, reopened: Reopened },
-    Single(Retried),
+    Digest { key: Key, reopened: ReopenResult },
+    Single(RetryResult),
 }
 
 #[derive(Debug)]
@@ -46,10 +46,10 @@ pub enum CancelAnswer {
     /// The message belongs to a digest, so we dropped the digest. `state` is the message's state afterwards.
     Digest {
         key: Key,
-        dropped: Dropped,
+        dropped: DropResult,
         state: MessageState,
     },
-    Single(Cancelled),
+    Single(CancelResult),
 }
 
 /// Looks up a message by id.
@@ -66,18 +66,20 @@ pub async fn find(store: &dyn Store, id: Uuid) -> Result<MessageRecord, MessageE
 /// See [`MessageError`].
 pub async fn retry(
     store: &dyn Store,
-    commands: &Commands,
+    commands: &WorkflowCommands,
     id: Uuid,
-    retry: Retry,
+    retry: RetryCommand,
 ) -> Result<RetryAnswer, MessageError> {
     let message = find(store, id).await?;
     Ok(match message.origin {
-        Origin::Digest(key) => {
-            let Retry { order, may_duplicate } = retry;
-            let reopened = commands.digest(&key).reopen(Reopen { order, digest_id: id, may_duplicate }).await?;
+        MessageOrigin::Digest(key) => {
+            let RetryCommand { order, may_duplicate } = retry;
+            let reopened = commands.digest(&key).reopen(ReopenCommand { order, digest_id: id, may_duplicate }).await?;
             RetryAnswer::Digest { key, reopened }
         }
-        Origin::Single { key, .. } => RetryAnswer::Single(commands.message(&key, message.stream).retry(retry).await?),
+        MessageOrigin::Single { key, .. } => {
+            RetryAnswer::Single(commands.message(&key, message.stream).retry(retry).await?)
+        }
     })
 }
 
@@ -88,23 +90,23 @@ pub async fn retry(
 /// See [`MessageError`].
 pub async fn cancel(
     store: &dyn Store,
-    commands: &Commands,
+    commands: &WorkflowCommands,
     id: Uuid,
-    order: Order,
+    order: CommandContext,
 ) -> Result<CancelAnswer, MessageError> {
     let message = find(store, id).await?;
     let ended = message.closed().is_some();
     match message.origin {
-        Origin::Digest(_) if ended => Err(MessageError::Ended { id, state: message.state }),
-        Origin::Digest(key) => {
-            let status = commands.digest(&key).status::<Status>().await?;
+        MessageOrigin::Digest(_) if ended => Err(MessageError::Ended { id, state: message.state }),
+        MessageOrigin::Digest(key) => {
+            let status = commands.digest(&key).status::<DigestStatus>().await?;
             if status.and_then(|status| status.delivering).is_none_or(|digest| digest.digest_id != id) {
                 return Err(MessageError::NotInDelivery { id, key });
             }
             let dropped = commands.digest(&key).drop_pending(order).await?;
             Ok(CancelAnswer::Digest { key, dropped, state: state_after(store, id).await? })
         }
-        Origin::Single { key, .. } => {
+        MessageOrigin::Single { key, .. } => {
             Ok(CancelAnswer::Single(commands.message(&key, message.stream).cancel(order).await?))
         }
     }

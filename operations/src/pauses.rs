@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use temporalio_client::{Client, WorkflowListOptions, errors::ClientError};
 use tidings_model::{
     Key, MessageKey, names,
-    pause::{Pause, Scope},
+    pause::{Pause, PauseScope},
     records::AuditEntry,
     settings::FormerNames,
 };
@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use crate::key_filter::KeyFilter;
 
-pub struct Resumed {
+pub struct ResumeOutcome {
     /// `None` if the pause was no longer in force.
     pub ended: Option<Pause>,
     pub still: Vec<Pause>,
@@ -25,9 +25,13 @@ pub struct Resumed {
 ///
 /// # Errors
 /// If the store fails.
-pub async fn latest(store: &dyn Store, names: &FormerNames, scope: &Scope) -> tidings_store::Result<Option<Pause>> {
-    let scope = names.scope(scope);
-    Ok(store.pauses(true, Timestamp::now()).await?.into_iter().find(|pause| names.scope(&pause.scope) == scope))
+pub async fn latest_pause(
+    store: &dyn Store,
+    names: &FormerNames,
+    scope: &PauseScope,
+) -> tidings_store::Result<Option<Pause>> {
+    let scope = names.scope_today(scope);
+    Ok(store.pauses(true, Timestamp::now()).await?.into_iter().find(|pause| names.scope_today(&pause.scope) == scope))
 }
 
 /// Returns the pause, even an ended one.
@@ -38,7 +42,7 @@ pub async fn by_id(store: &dyn Store, id: Uuid) -> tidings_store::Result<Option<
     Ok(store.pauses(true, Timestamp::now()).await?.into_iter().find(|pause| pause.id == id))
 }
 
-/// Ends a pause found by [`latest`] or [`by_id`]. Does nothing if it has already ended.
+/// Ends a pause found by [`latest_pause`] or [`by_id`]. Does nothing if it has already ended.
 ///
 /// # Errors
 /// If the store fails.
@@ -47,12 +51,12 @@ pub async fn resume(
     names: &FormerNames,
     known: &Pause,
     entry: &AuditEntry,
-) -> tidings_store::Result<Resumed> {
+) -> tidings_store::Result<ResumeOutcome> {
     let ended = if known.ended.is_none() { store.resume(&known.scope, entry).await? } else { None };
     let still = store.pauses(false, entry.at).await?;
-    let scope = names.scope(&known.scope);
-    let still = still.into_iter().filter(|other| names.scope(&other.scope).overlaps(&scope)).collect();
-    Ok(Resumed { ended, still })
+    let scope = names.scope_today(&known.scope);
+    let still = still.into_iter().filter(|other| names.scope_today(&other.scope).overlaps(&scope)).collect();
+    Ok(ResumeOutcome { ended, still })
 }
 
 /// Lists workflows covered by this scope under each of its names; with `messages`, also single messages.
@@ -61,21 +65,21 @@ pub async fn resume(
 /// # Errors
 /// If Temporal fails.
 #[instrument(name = "temporal", level = "debug", skip_all, fields(call = "list_workflows", ?scope), err(level = "debug"))]
-pub async fn running(
+pub async fn running_workflows(
     temporal: &Client,
     names: &FormerNames,
-    scope: &Scope,
+    scope: &PauseScope,
     messages: bool,
 ) -> Result<Vec<String>, ClientError> {
     let mut ids = Vec::new();
-    for scope in names.scopes(scope) {
+    for scope in names.all_scopes(scope) {
         ids.extend(running_under(temporal, &scope, messages).await?);
     }
     Ok(ids)
 }
 
-async fn running_under(temporal: &Client, scope: &Scope, messages: bool) -> Result<Vec<String>, ClientError> {
-    let Scope { tenant, digest_type } = scope.clone();
+async fn running_under(temporal: &Client, scope: &PauseScope, messages: bool) -> Result<Vec<String>, ClientError> {
+    let PauseScope { tenant, digest_type } = scope.clone();
     let keys = KeyFilter { tenant, digest_type, user: None }.keys(temporal).await?;
     let mut ids: Vec<_> = keys.iter().map(Key::workflow_id).collect();
     if messages {
@@ -87,7 +91,7 @@ async fn running_under(temporal: &Client, scope: &Scope, messages: bool) -> Resu
     Ok(ids)
 }
 
-fn messages_query(scope: &Scope) -> String {
+fn messages_query(scope: &PauseScope) -> String {
     // A message id with an empty key ends with the slash after its tenant.
     let tenant = scope.tenant.clone().map(|tenant| MessageKey { tenant, key: String::new() }.workflow_id());
     let ids = tenant.unwrap_or_else(|| "message/".to_owned());
@@ -105,14 +109,14 @@ const NOT_ONE_USER: &str = "a pause stops tenants and digest types, and no singl
 ///
 /// # Errors
 /// Points at the wrong word, or explains the alternative for a single user.
-pub fn scope(words: &str) -> Result<Scope, String> {
+pub fn parse_scope(words: &str) -> Result<PauseScope, String> {
     if words.trim() == "all" {
-        return Ok(Scope::default());
+        return Ok(PauseScope::default());
     }
     let KeyFilter { tenant, digest_type, user } = words.parse().map_err(|error| format!("{error}"))?;
     match user {
         Some(_) => Err(NOT_ONE_USER.to_owned()),
-        None => Ok(Scope { tenant, digest_type }),
+        None => Ok(PauseScope { tenant, digest_type }),
     }
 }
 
@@ -125,7 +129,7 @@ mod tests {
         for (tenant, prefix) in
             [(None, "message/"), (Some("acme"), "message/acme/"), (Some("a b'"), "message/a%20b%27/")]
         {
-            let scope = Scope { tenant: tenant.map(str::to_owned), digest_type: None };
+            let scope = PauseScope { tenant: tenant.map(str::to_owned), digest_type: None };
             assert!(messages_query(&scope).ends_with(&format!("STARTS_WITH '{prefix}'")), "{}", messages_query(&scope));
         }
     }
@@ -137,9 +141,9 @@ mod tests {
             ("type=alerts and tenant='big corp'", "tenant='big corp' and type=alerts"),
             (" all ", "all"),
         ] {
-            let scope = scope(words).unwrap();
+            let scope = parse_scope(words).unwrap();
             assert_eq!(scope.to_string(), expected);
-            assert_eq!(super::scope(&scope.to_string()), Ok(scope), "the words come back");
+            assert_eq!(super::parse_scope(&scope.to_string()), Ok(scope), "the words come back");
         }
         for (words, problem) in [
             ("tenant=acme and user=ann", "tidings digest hold"),
@@ -147,7 +151,7 @@ mod tests {
             ("all and tenant=acme", "\"all\" selects nothing"),
             ("", "write tenant="),
         ] {
-            assert!(scope(words).unwrap_err().contains(problem), "{words:?}");
+            assert!(parse_scope(words).unwrap_err().contains(problem), "{words:?}");
         }
     }
 }

@@ -8,7 +8,7 @@ use std::{
 
 use futures::TryStreamExt as _;
 use temporalio_client::{Client, WorkflowListOptions, errors::ClientError};
-use tidings_model::{Key, PersonId, records::Person, settings::Settings, troubled_run::FoundRun};
+use tidings_model::{Key, PersonId, records::PersonRecord, settings::Settings, troubled_run::FoundRun};
 use tidings_services::visibility::{self, ended_run};
 use tidings_store::Store;
 use tracing::{Instrument as _, debug_span};
@@ -25,8 +25,12 @@ pub struct PersonRuns {
 ///
 /// # Errors
 /// If the store fails.
-pub async fn people(store: &dyn Store, settings: &Settings, person: &PersonId) -> tidings_store::Result<Vec<PersonId>> {
-    let mut people = settings.names.people(person);
+pub async fn person_under_each_name(
+    store: &dyn Store,
+    settings: &Settings,
+    person: &PersonId,
+) -> tidings_store::Result<Vec<PersonId>> {
+    let mut people = settings.names.all_people(person);
     for other in store.same_person(person).await? {
         if !people.contains(&other) {
             people.push(other);
@@ -39,8 +43,8 @@ pub async fn people(store: &dyn Store, settings: &Settings, person: &PersonId) -
 ///
 /// # Errors
 /// If the store fails.
-pub async fn known(store: &dyn Store, people: &[PersonId]) -> tidings_store::Result<Person> {
-    let mut known = Person::default();
+pub async fn stored_person(store: &dyn Store, people: &[PersonId]) -> tidings_store::Result<PersonRecord> {
+    let mut known = PersonRecord::default();
     for person in people {
         known += store.person(person).await?;
     }
@@ -52,25 +56,25 @@ pub async fn known(store: &dyn Store, people: &[PersonId]) -> tidings_store::Res
 ///
 /// # Errors
 /// If Temporal fails.
-pub async fn find(temporal: &Client, people: &[PersonId]) -> Result<PersonRuns, ClientError> {
+pub async fn find_runs(temporal: &Client, people: &[PersonId]) -> Result<PersonRuns, ClientError> {
     let mut all = PersonRuns::default();
     for PersonId { tenant, user } in people {
         let PersonRuns { types, ended } =
-            runs(temporal, tenant, |found| found == user).await?.remove(user).unwrap_or_default();
+            list_runs(temporal, tenant, |found| found == user).await?.remove(user).unwrap_or_default();
         all.types.extend(types);
         all.ended.extend(ended);
     }
     Ok(all)
 }
 
-/// Like [`find`] for all people in a tenant, by user.
+/// Like [`find_runs`] for all people in a tenant, by user.
 ///
 /// # Errors
 /// If Temporal fails.
 pub async fn find_all(temporal: &Client, tenants: &[String]) -> Result<BTreeMap<String, PersonRuns>, ClientError> {
     let mut all = BTreeMap::<_, PersonRuns>::new();
     for tenant in tenants {
-        for (user, PersonRuns { types, ended }) in runs(temporal, tenant, |_| true).await? {
+        for (user, PersonRuns { types, ended }) in list_runs(temporal, tenant, |_| true).await? {
             let runs = all.entry(user).or_default();
             runs.types.extend(types);
             runs.ended.extend(ended);
@@ -79,7 +83,7 @@ pub async fn find_all(temporal: &Client, tenants: &[String]) -> Result<BTreeMap<
     Ok(all)
 }
 
-async fn runs(
+async fn list_runs(
     temporal: &Client,
     tenant: &str,
     is_wanted: impl Fn(&String) -> bool,

@@ -19,22 +19,22 @@ use temporalio_client::{
     errors::{ClientError, WorkflowInteractionError},
 };
 use temporalio_common::UntypedWorkflow;
-use tidings_client::{ByteBudget, Client, CommandError, Commands, check_namespace, start_later, v1};
+use tidings_client::{ByteBudget, Client, CommandError, WorkflowCommands, check_namespace, start_later, v1};
 use tidings_model::{
     Event, Key, Retract,
-    command::{Held, Hold, Order, Reopen},
-    inbox::Item,
+    command::{CommandContext, HoldCommand, HoldResult, ReopenCommand},
+    inbox::InboxItem,
     names,
-    step::{AuditInput, Note},
-    troubled_run::{FoundRun, Resolution, RunId, Trouble},
+    step::{AuditInput, AuditNote},
+    troubled_run::{FoundRun, RunId, RunResolution, RunTrouble},
 };
 use tidings_services::{
-    Error,
+    StepError,
     history::{hold_of, run_inputs},
     visibility,
 };
 use tidings_store::Store;
-use tidings_workflows::{RunInput, Status};
+use tidings_workflows::{DigestStatus, RunInput};
 use tokio::time::sleep;
 use tracing::{Instrument as _, Span, debug_span};
 use uuid::Uuid;
@@ -48,7 +48,7 @@ const UNTIL_HELD: Duration = Duration::from_secs(30);
 const NOT_HELD: &str = "its key was on hold, which cannot be brought back; `tidings digest reopen` sends it";
 
 #[derive(Clone, Copy)]
-pub struct Recovery<'a> {
+pub struct RunRecovery<'a> {
     pub temporal: &'a Temporal,
     pub events: &'a Client,
     pub task_queue: &'a str,
@@ -59,7 +59,7 @@ pub struct Recovery<'a> {
 }
 
 #[derive(Debug, PartialEq, Eq, Serialize)]
-pub struct Recovered {
+pub struct RecoveryReport {
     pub run_id: String,
     /// How the run ended: `terminated`, `timed out` or `failed`.
     pub ended: &'static str,
@@ -67,7 +67,7 @@ pub struct Recovered {
     pub earlier: Vec<EndedRun>,
     /// The run's hold, which the key has again.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub hold: Option<Hold>,
+    pub hold: Option<HoldCommand>,
     /// The key's unfinished digests: the one in delivery and the one for its open window. Excludes a later
     /// run's digests.
     pub digests: Vec<OpenDigest>,
@@ -84,7 +84,7 @@ pub struct EndedRun {
     pub run_id: String,
     pub ended: &'static str,
     #[serde(skip)]
-    trouble: Trouble,
+    trouble: RunTrouble,
     #[serde(skip)]
     since: Timestamp,
 }
@@ -97,9 +97,9 @@ pub struct OpenDigest {
     pub refused: Option<String>,
 }
 
-impl Recovered {
+impl RecoveryReport {
     #[must_use]
-    pub fn left(&self) -> Option<String> {
+    pub fn incomplete_reason(&self) -> Option<String> {
         let refused = self.digests.iter().find_map(|digest| Some((digest.digest_id, digest.refused.as_ref()?)));
         let gone = self.gone.first().map(|run| format!("Temporal has no history of run {run} any more"));
         refused.map(|(digest, why)| format!("digest {digest}: {why}")).or(gone)
@@ -107,7 +107,7 @@ impl Recovered {
 }
 
 #[derive(Clone, Copy)]
-enum Pages {
+enum HistoryPass {
     Counted,
     Emitted,
 }
@@ -127,53 +127,53 @@ pub enum RecoverError {
     #[error(transparent)]
     Command(#[from] CommandError),
     #[error(transparent)]
-    Emit(#[from] tidings_client::Error),
+    Emit(#[from] tidings_client::EmitError),
     #[error("Temporal does not describe the run")]
     Describe(#[from] WorkflowInteractionError),
     #[error("Temporal does not list the key's runs")]
     List(#[from] ClientError),
     #[error(transparent)]
-    History(#[from] Error),
+    History(#[from] StepError),
     #[error(transparent)]
-    Store(#[from] tidings_store::Error),
+    Store(#[from] tidings_store::StoreError),
     #[error(transparent)]
     Event(#[from] serde_json::Error),
     #[error(transparent)]
-    Invalid(#[from] tidings_model::limits::Invalid),
+    Invalid(#[from] tidings_model::limits::InvalidField),
 }
 
-impl Recovery<'_> {
-    /// Previews [`Recovery::run`].
+impl RunRecovery<'_> {
+    /// Previews [`RunRecovery::run`].
     ///
     /// # Errors
     /// If no run needs a recovery, the history is gone, or Temporal, the store or a worker fails.
-    pub async fn dry_run(&self) -> Result<Recovered, RecoverError> {
-        let runs = self.runs().await?;
-        let mut recovered = self.find(&runs).await?;
-        self.read(&mut recovered, Pages::Counted).await?;
+    pub async fn dry_run(&self) -> Result<RecoveryReport, RecoverError> {
+        let runs = self.runs_to_recover().await?;
+        let mut recovered = self.assess_runs(&runs).await?;
+        self.read_histories(&mut recovered, HistoryPass::Counted).await?;
         Ok(recovered)
     }
 
     /// Restores the hold, reopens unfinished digests, then emits the runs' events again and one event
     /// returned by failed digests. Digests come first, otherwise another one could claim their events.
     /// Running this twice is safe because duplicates change nothing (rule 3). A late write from the old run
-    /// joins the window of these events ([`Ledger::stash`](tidings_store::Ledger::stash)). A complete
+    /// joins the window of these events ([`Ledger::stash`](tidings_store::Ledger::stash_events)). A complete
     /// recovery resolves the runs in trouble.
     ///
     /// # Errors
-    /// As for [`Recovery::dry_run`].
-    pub async fn run(&self, order: &Order, resolution: Resolution) -> Result<Recovered, RecoverError> {
-        let runs = self.runs().await?;
+    /// As for [`RunRecovery::dry_run`].
+    pub async fn run(&self, order: &CommandContext, resolution: RunResolution) -> Result<RecoveryReport, RecoverError> {
+        let runs = self.runs_to_recover().await?;
         for run in runs.iter().filter(|run| !run.trouble.is_end()) {
             self.terminate(run, order).await?;
         }
-        let mut recovered = self.find(&runs).await?;
+        let mut recovered = self.assess_runs(&runs).await?;
         self.audit(order).await?;
-        let first = self.read(&mut recovered, Pages::Counted).await?;
-        if let Err(error) = Box::pin(self.resume(&mut recovered, first, order)).await {
+        let first = self.read_histories(&mut recovered, HistoryPass::Counted).await?;
+        if let Err(error) = Box::pin(self.reopen_and_emit(&mut recovered, first, order)).await {
             return Err(RecoverError::Unfinished { run_id: recovered.run_id, source: Box::new(error) });
         }
-        let left = recovered.left();
+        let left = recovered.incomplete_reason();
         for EndedRun { run_id, trouble, since, .. } in runs {
             let id = RunId { workflow_id: self.key.workflow_id(), run_id };
             if let Some(why) = &left {
@@ -186,11 +186,16 @@ impl Recovery<'_> {
         Ok(recovered)
     }
 
-    async fn resume(&self, recovered: &mut Recovered, first: Option<Event>, order: &Order) -> Result<(), RecoverError> {
+    async fn reopen_and_emit(
+        &self,
+        recovered: &mut RecoveryReport,
+        first: Option<Event>,
+        order: &CommandContext,
+    ) -> Result<(), RecoverError> {
         let returned = self.store.returned_event(self.key).await?;
         let hold = recovered.hold.clone();
         let held = match &hold {
-            Some(hold) => self.hold(hold, first.or_else(|| returned.clone())).await?,
+            Some(hold) => self.restore_hold(hold, first.or_else(|| returned.clone())).await?,
             None => false,
         };
         for digest in &mut recovered.digests {
@@ -199,14 +204,14 @@ impl Recovery<'_> {
                 continue;
             }
             self.until_delivered().await?;
-            let reopen = Reopen { order: order.clone(), digest_id: digest.digest_id, may_duplicate: false };
+            let reopen = ReopenCommand { order: order.clone(), digest_id: digest.digest_id, may_duplicate: false };
             digest.refused = self.commands().digest(self.key).reopen(reopen).await?.refused;
         }
         let (events, retracts, gone) = (recovered.events, recovered.retracts, mem::take(&mut recovered.gone));
-        self.read(recovered, Pages::Emitted).await?;
+        self.read_histories(recovered, HistoryPass::Emitted).await?;
         (recovered.events, recovered.retracts, recovered.gone) = (events, retracts, gone);
         // The ledger already has this event. Sending it only makes the workflow pick up all returned events.
-        self.emit(RunInput { events: returned.into_iter().collect(), ..RunInput::default() }).await?;
+        self.emit_page(RunInput { events: returned.into_iter().collect(), ..RunInput::default() }).await?;
         if let Some(hold) = hold.filter(|_| !held) {
             self.commands().digest(self.key).hold(hold).await?;
         }
@@ -215,21 +220,21 @@ impl Recovery<'_> {
 
     /// Puts the key on hold before anything is sent. A run ignores a hold without events, so we start one
     /// with an event and delay its first workflow task. Returns `false` without an event.
-    async fn hold(&self, hold: &Hold, event: Option<Event>) -> Result<bool, RecoverError> {
-        if self.live().await?.is_none() {
+    async fn restore_hold(&self, hold: &HoldCommand, event: Option<Event>) -> Result<bool, RecoverError> {
+        if self.live_status().await?.is_none() {
             let Some(event) = event else { return Ok(false) };
-            let Item { json, kind, .. } = Item::event(event_of(self.key, &event)?)?;
+            let InboxItem { json, kind, .. } = InboxItem::from_wire_event(event_of(self.key, &event)?)?;
             let items = [(kind, json.as_str())];
             start_later(self.temporal, self.task_queue, self.key, items, UNTIL_HELD, Uuid::new_v4()).await?;
         }
-        Ok(self.commands().digest(self.key).hold(hold.clone()).await? != Held::default())
+        Ok(self.commands().digest(self.key).hold(hold.clone()).await? != HoldResult::default())
     }
 
-    async fn runs(&self) -> Result<Vec<EndedRun>, RecoverError> {
+    async fn runs_to_recover(&self) -> Result<Vec<EndedRun>, RecoverError> {
         let described = match self
             .workflow(self.run_id)
             .describe(WorkflowDescribeOptions::default())
-            .instrument(self.describing())
+            .instrument(self.describe_span())
             .await
         {
             Err(WorkflowInteractionError::NotFound(refusal)) => {
@@ -238,7 +243,7 @@ impl Recovery<'_> {
             }
             described => Some(described?),
         };
-        let last = described.as_ref().map(|run| self.ended(run));
+        let last = described.as_ref().map(|run| self.classify_run(run));
         if self.run_id.is_some() {
             let (run, last) = described.zip(last).ok_or_else(|| RecoverError::NoSuchRun(self.key.clone()))?;
             let not_needed =
@@ -248,7 +253,7 @@ impl Recovery<'_> {
         let workflow_id = self.key.workflow_id();
         // Visibility lags, so the last run may be missing here.
         let query = format!("WorkflowId = '{workflow_id}' AND ExecutionStatus IN ('Terminated', 'TimedOut', 'Failed')");
-        let found = visibility::list(self.temporal, query, RUNS).instrument(self.listing()).await?;
+        let found = visibility::list(self.temporal, query, RUNS).instrument(self.list_span()).await?;
         let mut runs: Vec<_> = found.iter().filter_map(listed).collect();
         runs.extend(last.clone().and_then(Result::ok));
         let resolved = self.store.resolved_runs(&workflow_id).await?;
@@ -265,13 +270,13 @@ impl Recovery<'_> {
         }
     }
 
-    fn ended(&self, run: &WorkflowExecutionDescription) -> Result<EndedRun, &'static str> {
+    fn classify_run(&self, run: &WorkflowExecutionDescription) -> Result<EndedRun, &'static str> {
         let (trouble, ended) = match bad_end(run.status()) {
             Err(_) if run.workflow_type() != names::WORKFLOW_TYPE && is_open(run.status()) => {
-                (Trouble::WrongType, "of another workflow type")
+                (RunTrouble::WrongType, "of another workflow type")
             }
             Err(_) if run.task_queue() != self.task_queue && is_open(run.status()) => {
-                (Trouble::WrongQueue, "of another task queue")
+                (RunTrouble::WrongQueue, "of another task queue")
             }
             end => end?,
         };
@@ -279,13 +284,13 @@ impl Recovery<'_> {
         Ok(EndedRun { run_id: run.run_id().to_owned(), ended, trouble, since: since.unwrap_or_else(Timestamp::now) })
     }
 
-    async fn find(&self, runs: &[EndedRun]) -> Result<Recovered, RecoverError> {
+    async fn assess_runs(&self, runs: &[EndedRun]) -> Result<RecoveryReport, RecoverError> {
         let Self { store, key, .. } = self;
         let Some((last, earlier)) = runs.split_last() else {
             return Err(RecoverError::NoSuchRun((*key).clone()));
         };
         // A dry run does not terminate the run, and such a run cannot respond to a query.
-        let live = if last.trouble.is_end() { self.live().await? } else { None };
+        let live = if last.trouble.is_end() { self.live_status().await? } else { None };
         let of_a_later_run: Vec<_> = live
             .iter()
             .flat_map(|status| [status.digest_id, status.delivering.as_ref().map(|delivery| delivery.digest_id)])
@@ -297,7 +302,7 @@ impl Recovery<'_> {
         let digests = digests.filter(|digest| !of_a_later_run.contains(&digest.digest_id));
         let digests = digests.map(|open| OpenDigest { digest_id: open.digest_id, events: open.items, refused: None });
         let hold = hold_of(self.temporal.clone(), key, &last.run_id, Timestamp::now()).await?;
-        Ok(Recovered {
+        Ok(RecoveryReport {
             run_id: last.run_id.clone(),
             ended: last.ended,
             earlier: earlier.to_vec(),
@@ -306,12 +311,12 @@ impl Recovery<'_> {
             digests: digests.collect(),
             events: 0,
             retracts: 0,
-            returned: store.returned(key).await?.map_or(0, |returned| returned.events()),
+            returned: store.returned_events(key).await?.map_or(0, |returned| returned.event_count()),
             gone: Vec::new(),
         })
     }
 
-    async fn terminate(&self, run: &EndedRun, order: &Order) -> Result<(), RecoverError> {
+    async fn terminate(&self, run: &EndedRun, order: &CommandContext) -> Result<(), RecoverError> {
         let reason = format!("tidings recover, by {}: {}", order.by, order.why);
         let options = WorkflowTerminateOptions::builder().reason(reason).build();
         let span = debug_span!("temporal", call = "terminate", key = %self.key, run = run.run_id);
@@ -327,27 +332,27 @@ impl Recovery<'_> {
         execution.bind_untyped(self.temporal.clone())
     }
 
-    fn commands(&self) -> Commands {
-        Commands::new(self.temporal.clone(), self.task_queue)
+    fn commands(&self) -> WorkflowCommands {
+        WorkflowCommands::new(self.temporal.clone(), self.task_queue)
     }
 
-    fn describing(&self) -> Span {
+    fn describe_span(&self) -> Span {
         debug_span!("temporal", call = "describe", key = %self.key)
     }
 
-    fn listing(&self) -> Span {
+    fn list_span(&self) -> Span {
         debug_span!("temporal", call = "list_workflows", key = %self.key)
     }
 
-    async fn audit(&self, Order { by, why }: &Order) -> Result<(), RecoverError> {
-        let note = Note { at: Timestamp::now(), by: by.clone(), action: "recover".to_owned(), why: why.clone() };
-        Ok(self.store.audit(&AuditInput { key: self.key.clone(), notes: vec![note] }).await?)
+    async fn audit(&self, CommandContext { by, why }: &CommandContext) -> Result<(), RecoverError> {
+        let note = AuditNote { at: Timestamp::now(), by: by.clone(), action: "recover".to_owned(), why: why.clone() };
+        Ok(self.store.record_audit(&AuditInput { key: self.key.clone(), notes: vec![note] }).await?)
     }
 
     /// A key delivers at most one digest at a time.
     async fn until_delivered(&self) -> Result<(), RecoverError> {
         let until = Timestamp::now() + DELIVERY;
-        while let Some(delivery) = self.live().await?.and_then(|status| status.delivering) {
+        while let Some(delivery) = self.live_status().await?.and_then(|status| status.delivering) {
             if !may_end(delivery.next_attempt_at, Timestamp::now(), until) {
                 break;
             }
@@ -356,9 +361,9 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    async fn live(&self) -> Result<Option<Status>, RecoverError> {
+    async fn live_status(&self) -> Result<Option<DigestStatus>, RecoverError> {
         let workflow = self.temporal.get_workflow_handle::<UntypedWorkflow>(self.key.workflow_id());
-        let run = workflow.describe(WorkflowDescribeOptions::default()).instrument(self.describing()).await?;
+        let run = workflow.describe(WorkflowDescribeOptions::default()).instrument(self.describe_span()).await?;
         if !is_open(run.status()) {
             return Ok(None);
         }
@@ -367,7 +372,11 @@ impl Recovery<'_> {
 
     /// Counts events and retracts in these runs, and in earlier ones they left unread. Returns the first
     /// event.
-    async fn read(&self, recovered: &mut Recovered, pages: Pages) -> Result<Option<Event>, RecoverError> {
+    async fn read_histories(
+        &self,
+        recovered: &mut RecoveryReport,
+        pages: HistoryPass,
+    ) -> Result<Option<Event>, RecoverError> {
         let mut first = None;
         let mut runs = vec![recovered.run_id.clone()];
         runs.extend(recovered.earlier.iter().rev().map(|run| run.run_id.clone()));
@@ -382,7 +391,7 @@ impl Recovery<'_> {
                 let RunInput { events, retracts, runs: earlier } = match history.try_next().await {
                     Ok(Some(told)) => told,
                     Ok(None) => break,
-                    Err(Error::HistoryGone { run }) if run != recovered.run_id => {
+                    Err(StepError::HistoryGone { run }) if run != recovered.run_id => {
                         recovered.gone.push(run);
                         break;
                     }
@@ -395,22 +404,22 @@ impl Recovery<'_> {
                 page.events.extend(events);
                 page.retracts.extend(retracts);
                 if page.events.len() + page.retracts.len() >= PAGE {
-                    self.page(pages, mem::take(&mut page)).await?;
+                    self.handle_page(pages, mem::take(&mut page)).await?;
                 }
             }
         }
-        self.page(pages, page).await?;
+        self.handle_page(pages, page).await?;
         Ok(first)
     }
 
-    async fn page(&self, pages: Pages, page: RunInput) -> Result<(), RecoverError> {
+    async fn handle_page(&self, pages: HistoryPass, page: RunInput) -> Result<(), RecoverError> {
         match pages {
-            Pages::Counted => Ok(()),
-            Pages::Emitted => self.emit(page).await,
+            HistoryPass::Counted => Ok(()),
+            HistoryPass::Emitted => self.emit_page(page).await,
         }
     }
 
-    async fn emit(&self, page: RunInput) -> Result<(), RecoverError> {
+    async fn emit_page(&self, page: RunInput) -> Result<(), RecoverError> {
         let events = page.events.iter().map(|event| event_of(self.key, event)).collect::<Result<Vec<_>, _>>()?;
         let budget = ByteBudget::default();
         let events = events.into_iter().map(|event| budget.emit(self.events, event));
@@ -426,11 +435,11 @@ impl Recovery<'_> {
     }
 }
 
-fn bad_end(status: WorkflowExecutionStatus) -> Result<(Trouble, &'static str), &'static str> {
+fn bad_end(status: WorkflowExecutionStatus) -> Result<(RunTrouble, &'static str), &'static str> {
     match status {
-        WorkflowExecutionStatus::Terminated => Ok((Trouble::Terminated, "terminated")),
-        WorkflowExecutionStatus::TimedOut => Ok((Trouble::TimedOut, "timed out")),
-        WorkflowExecutionStatus::Failed => Ok((Trouble::Failed, "failed")),
+        WorkflowExecutionStatus::Terminated => Ok((RunTrouble::Terminated, "terminated")),
+        WorkflowExecutionStatus::TimedOut => Ok((RunTrouble::TimedOut, "timed out")),
+        WorkflowExecutionStatus::Failed => Ok((RunTrouble::Failed, "failed")),
         WorkflowExecutionStatus::Completed => Err("completed and left nothing behind"),
         WorkflowExecutionStatus::Canceled => {
             Err("was cancelled, and the ledger has all its events (`tidings digest reopen` sends a digest of the run)")

@@ -23,19 +23,19 @@ use temporalio_common::protos::temporal::api::{
 };
 use tidings_model::{
     Key, Provider, RelaysToday, ZoneData,
-    breaker::parts,
-    inbox::Depth,
+    breaker::split_name,
+    inbox::InboxDepth,
     known_zone, names,
-    process::{Difference, UPKEEP_LATE_AFTER},
+    process::{ProcessDifference, UPKEEP_LATE_AFTER},
     retention::ArchiveRecord,
-    statistics::{LedgerStatistics, Scope},
+    statistics::{LedgerStatistics, StatisticsScope},
     subscription::{COUNTED, SubscriptionState},
-    troubled_run::{Owner, Trouble, TroubledRun, remedy},
+    troubled_run::{RunTrouble, TroubledRun, WorkflowOwner, remedy_command},
     zone_data,
 };
 use tidings_services::{
-    processes::compared,
-    visibility::{self, Queue, TaskKind},
+    processes::compare_processes,
+    visibility::{self, TaskKind, TaskQueueBacklog},
 };
 use tidings_store::{ListedRun, Store};
 use tracing::{Instrument as _, debug_span};
@@ -43,13 +43,13 @@ use tracing::{Instrument as _, debug_span};
 const LISTED: usize = 50_000;
 const TROUBLED: u32 = 100;
 
-pub struct Question<'a> {
+pub struct StatsQuery<'a> {
     pub store: &'a dyn Store,
     pub temporal: &'a Client,
     pub task_queue: &'a str,
     pub providers: BTreeMap<String, Provider>,
     pub relays: RelaysToday,
-    pub scope: Scope,
+    pub scope: StatisticsScope,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -59,7 +59,7 @@ pub enum StatsError {
     #[error("Temporal cannot describe a task queue: {0}")]
     TaskQueue(#[from] Box<Status>),
     #[error(transparent)]
-    Store(#[from] tidings_store::Error),
+    Store(#[from] tidings_store::StoreError),
 }
 
 /// Fleet statistics. JSON names are stable.
@@ -72,7 +72,7 @@ pub struct Stats {
     /// Keys with a running workflow, including lingering ones.
     pub open_digest_count: u64,
     /// Open keys by tenant and type. We use the workflow id if search attributes are missing.
-    pub open: Vec<Open>,
+    pub open: Vec<OpenDigests>,
     /// `true` if `open` covers only the first 50,000 keys.
     pub open_is_partial: bool,
     /// Digests claimed but not ended.
@@ -89,22 +89,22 @@ pub struct Stats {
     /// Provider by relay, for `reported`.
     pub providers: BTreeMap<String, &'static str>,
     #[cfg_attr(feature = "openapi", schema(required = false))]
-    pub task_queues: Vec<Queue>,
+    pub task_queues: Vec<TaskQueueBacklog>,
     #[cfg_attr(feature = "openapi", schema(required = false))]
     pub breakers: Vec<OpenBreaker>,
     /// Events accepted by the API but not yet by Temporal, for all tenants.
     #[cfg_attr(feature = "openapi", schema(required = false))]
-    pub inbox: Depth,
+    pub inbox: InboxDepth,
     /// Notices by subscription, for all its tenants.
     #[cfg_attr(feature = "openapi", schema(required = false))]
-    pub notices: Vec<Notices>,
+    pub notices: Vec<SubscriptionNotices>,
     /// Runs in Temporal which need an operator: terminated, timed out or failed, or no worker can execute
     /// them.
     pub troubled_run_count: u64,
     /// Seconds since the oldest run in trouble ended or started. 0 if there is none.
     pub oldest_troubled_run_seconds: u64,
     /// Runs in trouble by kind.
-    pub troubled: Vec<Troubled>,
+    pub troubled: Vec<TroubleCount>,
     /// The latest 100 runs in trouble, each with the command to run.
     pub troubled_runs: Vec<TroubledRun>,
     /// Time zones in the directory or in preferences which no zone data contains. These digests use another
@@ -119,7 +119,7 @@ pub struct Stats {
     pub newest_zone_release: String,
     /// How live workers and gateways differ.
     #[cfg_attr(feature = "openapi", schema(required = false))]
-    pub differences: Vec<Difference>,
+    pub differences: Vec<ProcessDifference>,
     #[cfg_attr(feature = "openapi", schema(required = false))]
     pub upkeep: Upkeep,
 }
@@ -152,8 +152,8 @@ pub struct UnknownZone {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TroubledRuns))]
-pub struct Troubled {
-    pub trouble: Trouble,
+pub struct TroubleCount {
+    pub trouble: RunTrouble,
     pub runs: u64,
 }
 
@@ -169,7 +169,8 @@ pub async fn troubled_runs(
 ) -> tidings_store::Result<Vec<TroubledRun>> {
     let listed = store.troubled_runs(tenant, limit).await?.into_iter();
     let with_remedy = listed.map(|ListedRun { run, by, why }| {
-        let remedy = remedy(&Owner::of(&run.id.workflow_id, task_queue), &run.id, run.trouble);
+        let remedy =
+            remedy_command(&WorkflowOwner::from_workflow_id(&run.id.workflow_id, task_queue), &run.id, run.trouble);
         let (workflow_id, run_id) = (run.id.workflow_id, run.id.run_id);
         TroubledRun { workflow_id, run_id, trouble: run.trouble, since: run.since, by, why, remedy }
     });
@@ -180,7 +181,7 @@ pub async fn troubled_runs(
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = SubscriptionNotices))]
-pub struct Notices {
+pub struct SubscriptionNotices {
     pub subscription: String,
     pub waiting: u64,
     /// When the oldest pending notice was written. `None` if nothing is pending.
@@ -190,7 +191,7 @@ pub struct Notices {
     pub gone_at: Option<Timestamp>,
 }
 
-impl From<SubscriptionState> for Notices {
+impl From<SubscriptionState> for SubscriptionNotices {
     fn from(state: SubscriptionState) -> Self {
         let SubscriptionState { name, waiting, oldest_at, dead_letters, gone_at } = state;
         Self { subscription: name, waiting, oldest: oldest_at, dead_letters, gone_at }
@@ -201,7 +202,7 @@ impl From<SubscriptionState> for Notices {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = OpenDigests))]
-pub struct Open {
+pub struct OpenDigests {
     pub tenant: String,
     #[serde(rename = "type")]
     pub digest_type: String,
@@ -226,19 +227,19 @@ pub struct OpenBreaker {
 ///
 /// # Errors
 /// If either of them fails.
-pub async fn stats(question: &Question<'_>) -> Result<Stats, StatsError> {
-    let Question { store, temporal, task_queue, providers, relays, scope } = question;
+pub async fn stats(question: &StatsQuery<'_>) -> Result<Stats, StatsError> {
+    let StatsQuery { store, temporal, task_queue, providers, relays, scope } = question;
     let counted = async { Ok(store.statistics(scope).await?) };
     let breakers = async { Ok(relays.breakers(store.breakers().await?)) };
-    let inbox = async { Ok(store.depth().await?) };
+    let inbox = async { Ok(store.inbox_depth().await?) };
     let subscriptions = async { Ok(store.subscriptions(COUNTED).await?) };
     let queues = task_queues(temporal, task_queue);
     let troubled = async { Ok(store.count_troubled_runs(scope.tenant.as_deref()).await?) };
     let runs = async { Ok(troubled_runs(*store, task_queue, scope.tenant.as_deref(), TROUBLED).await?) };
     let zones = async { Ok(store.count_zones(scope.tenant.as_deref()).await?) };
     let newest = async { Ok(store.zone_release().await?) };
-    let differences = async { Ok(compared(*store).await?) };
-    let upkeep = upkeep(*store, temporal, task_queue, scope.now);
+    let differences = async { Ok(compare_processes(*store).await?) };
+    let upkeep = upkeep_status(*store, temporal, task_queue, scope.now);
     let (
         open_digest_count,
         open,
@@ -270,7 +271,7 @@ pub async fn stats(question: &Question<'_>) -> Result<Stats, StatsError> {
     )?;
     let breakers = breakers.into_iter().filter_map(|(name, versioned)| {
         let open = versioned.breaker.open?;
-        let (relay, tenant) = parts(&name);
+        let (relay, tenant) = split_name(&name);
         let (relay, tenant) = (relay.to_owned(), tenant.map(str::to_owned));
         Some(OpenBreaker { relay, tenant, cause: open.cause.name(), why: open.why, open_since: open.since })
     });
@@ -281,7 +282,10 @@ pub async fn stats(question: &Question<'_>) -> Result<Stats, StatsError> {
         since: scope.since,
         open_digest_count,
         open_is_partial: open.values().sum::<u64>() >= LISTED as u64,
-        open: open.into_iter().map(|((tenant, digest_type), digests)| Open { tenant, digest_type, digests }).collect(),
+        open: open
+            .into_iter()
+            .map(|((tenant, digest_type), digests)| OpenDigests { tenant, digest_type, digests })
+            .collect(),
         undelivered_digest_count: ledger.undelivered.iter().map(|of| of.digests).sum(),
         overdue_digest_count: ledger.undelivered.iter().map(|of| of.overdue).sum(),
         oldest_overdue_seconds: oldest_overdue(&ledger, &task_queues, task_queue, scope.now),
@@ -294,7 +298,7 @@ pub async fn stats(question: &Question<'_>) -> Result<Stats, StatsError> {
         notices: subscriptions.into_iter().map(Into::into).collect(),
         troubled_run_count: troubled.iter().map(|(_, runs, _)| runs).sum(),
         oldest_troubled_run_seconds: oldest_troubled.map_or(0, |at| age_in_seconds(at, scope.now)),
-        troubled: troubled.into_iter().map(|(trouble, runs, _)| Troubled { trouble, runs }).collect(),
+        troubled: troubled.into_iter().map(|(trouble, runs, _)| TroubleCount { trouble, runs }).collect(),
         troubled_runs,
         unknown_zones: zones
             .into_iter()
@@ -308,9 +312,14 @@ pub async fn stats(question: &Question<'_>) -> Result<Stats, StatsError> {
     })
 }
 
-async fn upkeep(store: &dyn Store, temporal: &Client, task_queue: &str, now: Timestamp) -> Result<Upkeep, StatsError> {
+async fn upkeep_status(
+    store: &dyn Store,
+    temporal: &Client,
+    task_queue: &str,
+    now: Timestamp,
+) -> Result<Upkeep, StatsError> {
     let last_ended_at = store.upkeep_at().await?;
-    let id = names::retention(task_queue);
+    let id = names::retention_schedule(task_queue);
     let span = debug_span!("temporal", call = "describe_schedule", id);
     let described = temporal.get_schedule_handle(&id).describe(RpcOptions::default()).instrument(span).await;
     let late = last_ended_at.map(|at| now.duration_since(at)).filter(|age| *age > UPKEEP_LATE_AFTER);
@@ -341,7 +350,7 @@ fn age_in_seconds(at: Timestamp, now: Timestamp) -> u64 {
     now.duration_since(at).max(SignedDuration::ZERO).as_secs().unsigned_abs()
 }
 
-fn oldest_overdue(ledger: &LedgerStatistics, queues: &[Queue], digests: &str, now: Timestamp) -> u64 {
+fn oldest_overdue(ledger: &LedgerStatistics, queues: &[TaskQueueBacklog], digests: &str, now: Timestamp) -> u64 {
     let planning = queues.iter().find(|queue| queue.name == digests && queue.kind == TaskKind::Workflow);
     let waits = planning.and_then(|queue| SignedDuration::try_from_secs_f64(queue.backlog_seconds?).ok());
     let oldest = ledger.oldest_overdue(now).max(waits).unwrap_or(SignedDuration::ZERO);
@@ -384,14 +393,15 @@ async fn list_open(temporal: &Client, tenant: Option<&str>) -> Result<BTreeMap<(
 ///
 /// # Errors
 /// If Temporal fails.
-pub async fn task_queues(temporal: &Client, task_queue: &str) -> Result<Vec<Queue>, StatsError> {
-    let others = [names::bulk(task_queue), names::transactional(task_queue), names::retention(task_queue)];
+pub async fn task_queues(temporal: &Client, task_queue: &str) -> Result<Vec<TaskQueueBacklog>, StatsError> {
+    let others =
+        [names::bulk_queue(task_queue), names::transactional_queue(task_queue), names::retention_schedule(task_queue)];
     let queues = std::iter::once(task_queue.to_owned()).chain(others);
     let kinds = queues.flat_map(|name| [TaskKind::Workflow, TaskKind::Activity].map(|kind| (name.clone(), kind)));
     try_join_all(kinds.map(|(name, kind)| describe(temporal, name, kind))).await
 }
 
-async fn describe(temporal: &Client, name: String, kind: TaskKind) -> Result<Queue, StatsError> {
+async fn describe(temporal: &Client, name: String, kind: TaskKind) -> Result<TaskQueueBacklog, StatsError> {
     let of_type = match kind {
         TaskKind::Workflow => TaskQueueType::Workflow,
         TaskKind::Activity => TaskQueueType::Activity,
@@ -407,16 +417,16 @@ async fn describe(temporal: &Client, name: String, kind: TaskKind) -> Result<Que
     // Unlike `connection().workflow_service()`, the client retries.
     let mut client = temporal.clone();
     let described = WorkflowService::describe_task_queue(&mut client, request.into_request()).instrument(span).await;
-    Ok(queue(name, kind, described.map_err(Box::new)?.into_inner()))
+    Ok(queue_backlog(name, kind, described.map_err(Box::new)?.into_inner()))
 }
 
-fn queue(name: String, kind: TaskKind, described: DescribeTaskQueueResponse) -> Queue {
+fn queue_backlog(name: String, kind: TaskKind, described: DescribeTaskQueueResponse) -> TaskQueueBacklog {
     let seconds = |stats: &TaskQueueStats| {
         let age = stats.approximate_backlog_age.unwrap_or_default();
         Duration::new(age.seconds.max(0).unsigned_abs(), age.nanos.max(0).unsigned_abs()).as_secs_f64()
     };
     let stats = described.stats.as_ref();
-    Queue {
+    TaskQueueBacklog {
         name,
         kind,
         backlog: stats.map(|stats| stats.approximate_backlog_count.max(0).unsigned_abs()),
@@ -427,19 +437,25 @@ fn queue(name: String, kind: TaskKind, described: DescribeTaskQueueResponse) -> 
 
 #[cfg(test)]
 mod tests {
-    use tidings_model::statistics::Undelivered;
+    use tidings_model::statistics::UndeliveredDigests;
 
     use super::*;
 
-    fn waiting(name: &str, kind: TaskKind, backlog_seconds: f64) -> Queue {
-        Queue { name: name.into(), kind, backlog: Some(1), backlog_seconds: Some(backlog_seconds), pollers: 0 }
+    fn waiting(name: &str, kind: TaskKind, backlog_seconds: f64) -> TaskQueueBacklog {
+        TaskQueueBacklog {
+            name: name.into(),
+            kind,
+            backlog: Some(1),
+            backlog_seconds: Some(backlog_seconds),
+            pollers: 0,
+        }
     }
 
     #[test]
     fn a_server_without_figures_is_not_a_server_without_a_backlog() {
         let of = |stats| {
             let described = DescribeTaskQueueResponse { stats, ..Default::default() };
-            let queue = queue("tidings".into(), TaskKind::Workflow, described);
+            let queue = queue_backlog("tidings".into(), TaskKind::Workflow, described);
             (queue.backlog, queue.backlog_seconds)
         };
         assert_eq!(of(None), (None, None));
@@ -457,7 +473,7 @@ mod tests {
             (None, waiting("tidings", TaskKind::Activity, 50.0), 0),
             (None, waiting("tidings-bulk", TaskKind::Workflow, 50.0), 0),
         ] {
-            let undelivered = due.map(|due| Undelivered {
+            let undelivered = due.map(|due| UndeliveredDigests {
                 tenant: "acme".into(),
                 digest_type: "activity".into(),
                 digests: 1,

@@ -9,11 +9,11 @@ use temporalio_client::{
 };
 use temporalio_common::{UntypedWorkflow, data_converters::RawValue, protos::temporal::api::common::v1::Payload};
 use tidings_model::{
-    Alert, names,
+    AlertName, names,
     process::ProcessProfile,
-    subscription::{RetiredNotices, Subscription},
+    subscription::{RetiredNotices, WebhookSubscription},
 };
-use tidings_services::processes::agreed;
+use tidings_services::processes::require_agreement;
 use tidings_store::Store;
 use tokio::time::{self, sleep};
 use tracing::{Instrument as _, debug_span};
@@ -29,16 +29,16 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Starts or wakes a subscription's workflow when a notice is pending. A poll is one store query, reading one
 /// index row per subscription, so Temporal is idle while nothing is pending.
-pub struct Watch {
+pub struct NoticeWatch {
     store: Arc<dyn Store>,
     temporal: Client,
     task_queue: String,
     signalled: BTreeMap<String, (i64, time::Instant)>,
     retired_at: Option<time::Instant>,
-    file: Option<(Vec<Subscription>, ProcessProfile)>,
+    file: Option<(Vec<WebhookSubscription>, ProcessProfile)>,
 }
 
-impl Watch {
+impl NoticeWatch {
     #[must_use]
     pub const fn new(store: Arc<dyn Store>, temporal: Client, task_queue: String) -> Self {
         Self { store, temporal, task_queue, signalled: BTreeMap::new(), retired_at: None, file: None }
@@ -46,13 +46,13 @@ impl Watch {
 
     /// Also retires subscriptions missing from this configuration, once all workers use it.
     #[must_use]
-    pub fn of_file(self, subscriptions: Vec<Subscription>, own: ProcessProfile) -> Self {
+    pub fn of_file(self, subscriptions: Vec<WebhookSubscription>, own: ProcessProfile) -> Self {
         Self { file: Some((subscriptions, own)), ..self }
     }
 
     pub async fn run(mut self) {
         loop {
-            if let Err(error) = self.look().await {
+            if let Err(error) = self.poll_once().await {
                 tracing::warn!(%error, "notices to subscriptions wait: the watch tries again");
             }
             sleep(LOOK).await;
@@ -63,10 +63,10 @@ impl Watch {
     ///
     /// # Errors
     /// If the store or Temporal fails. The next poll will signal the rest.
-    pub async fn look(&mut self) -> Result<(), WatchError> {
+    pub async fn poll_once(&mut self) -> Result<(), WatchError> {
         if self.retired_at.is_none_or(|at| at.elapsed() >= RETIRE) {
             if let Some((subscriptions, own)) = &self.file
-                && agreed(&*self.store, Some(own)).await.is_ok()
+                && require_agreement(&*self.store, Some(own)).await.is_ok()
             {
                 self.store.subscribe(subscriptions, true).await?;
             }
@@ -81,7 +81,7 @@ impl Watch {
             if known.is_some_and(|(seq, at)| *seq == newest && at.elapsed() < AGAIN) {
                 continue;
             }
-            signal(&self.temporal, &self.task_queue, &subscription).await?;
+            wake_subscription(&self.temporal, &self.task_queue, &subscription).await?;
             self.signalled.insert(subscription, (newest, time::Instant::now()));
         }
         Ok(())
@@ -91,14 +91,14 @@ impl Watch {
 fn report_retired(RetiredNotices { subscription, waiting, ended }: &RetiredNotices) {
     if *waiting > 0 {
         tracing::error!(
-            alert = %Alert::SubscriptionRemoved, subscription, waiting,
+            alert = %AlertName::SubscriptionRemoved, subscription, waiting,
             "notices wait for a subscription that no file has, and are dead letters after 24 hours: write its table again, or `was` in the \
              table that it has now"
         );
     }
     if *ended > 0 {
         tracing::error!(
-            alert = %Alert::NoticesUndelivered, subscription, dead = ended,
+            alert = %AlertName::NoticesUndelivered, subscription, dead = ended,
             "no file had the subscription for 24 hours, and its notices are dead letters"
         );
     }
@@ -107,7 +107,7 @@ fn report_retired(RetiredNotices { subscription, waiting, ended }: &RetiredNotic
 #[derive(Debug, thiserror::Error)]
 pub enum WatchError {
     #[error(transparent)]
-    Store(#[from] tidings_store::Error),
+    Store(#[from] tidings_store::StoreError),
     #[error(transparent)]
     Temporal(#[from] WorkflowStartError),
 }
@@ -116,9 +116,13 @@ pub enum WatchError {
 ///
 /// # Errors
 /// If Temporal fails.
-pub async fn signal(temporal: &Client, task_queue: &str, subscription: &str) -> Result<(), WorkflowStartError> {
-    let id = names::subscription(task_queue, subscription);
-    let options = WorkflowStartOptions::new(names::subscriptions(task_queue), id.clone())
+pub async fn wake_subscription(
+    temporal: &Client,
+    task_queue: &str,
+    subscription: &str,
+) -> Result<(), WorkflowStartError> {
+    let id = names::subscription_workflow_id(task_queue, subscription);
+    let options = WorkflowStartOptions::new(names::subscriptions_queue(task_queue), id.clone())
         .id_reuse_policy(WorkflowIdReusePolicy::AllowDuplicate)
         .id_conflict_policy(WorkflowIdConflictPolicy::UseExisting)
         .rpc_options(RpcOptions::builder().timeout(PATIENCE).build())

@@ -12,21 +12,21 @@ use futures::{
 };
 use jiff::Timestamp;
 use temporalio_client::{Client, WorkflowExecution, WorkflowExecutionStatus, WorkflowListOptions, errors::ClientError};
-use tidings_client::{CommandError, Commands};
+use tidings_client::{CommandError, WorkflowCommands};
 use tidings_model::{
-    Alert, Key, MessageKey,
-    command::Order,
-    message::{command::Retry, contract::Retried},
+    AlertName, Key, MessageKey,
+    command::CommandContext,
+    message::{command::RetryCommand, contract::RetryResult},
     names,
-    records::Actor,
+    records::AuditActor,
     troubled_run::{
-        DueRun, FoundRun, KEPT, LOOK, Look, MOST_TRIES, Owner, RECOVERIES_WITHIN, Resolution, RunId, Trouble, Verdict,
-        remedy, try_again_after, verdict,
+        DueRun, FoundRun, KEPT, LOOK, MOST_TRIES, RECOVERIES_WITHIN, RecoveryDecision, RunId, RunResolution,
+        RunTrouble, SweepScope, WorkflowOwner, decide_recovery, remedy_command, try_again_after,
     },
 };
 use tidings_services::{
-    Error,
-    history::termination,
+    StepError,
+    history::find_termination,
     metrics,
     visibility::{self, ended_run, id_of},
 };
@@ -36,7 +36,7 @@ use tracing::{Instrument as _, debug_span};
 use uuid::Uuid;
 
 use crate::{
-    recover::{RecoverError, Recovery},
+    recover::{RecoverError, RunRecovery},
     subscriptions,
 };
 
@@ -46,7 +46,7 @@ const OPEN: usize = 10_000;
 const RECOVERIES: u32 = 8;
 const FORGOTTEN: u32 = 1_000;
 
-pub struct Sweep {
+pub struct RunSweep {
     store: Arc<dyn Store>,
     temporal: Client,
     events: tidings_client::Client,
@@ -57,12 +57,12 @@ pub struct Sweep {
 #[derive(Debug, thiserror::Error)]
 pub enum SweepError {
     #[error(transparent)]
-    Store(#[from] tidings_store::Error),
+    Store(#[from] tidings_store::StoreError),
     #[error("Temporal does not list the runs: {0}")]
     Visibility(#[from] ClientError),
 }
 
-enum Tried {
+enum RecoveryOutcome {
     Recovered,
     Over,
     /// Temporal, the store or a worker failed; retry.
@@ -73,7 +73,7 @@ enum Tried {
     Left(String),
 }
 
-impl Sweep {
+impl RunSweep {
     #[must_use]
     pub fn new(store: Arc<dyn Store>, temporal: Client, events: tidings_client::Client, task_queue: String) -> Self {
         Self { store, temporal, events, task_queue, holder: Uuid::new_v4() }
@@ -87,7 +87,7 @@ impl Sweep {
                 tracing::warn!(%error, "runs on other task queues are named when the sweep has found them");
             }
             loop {
-                if let Err(error) = self.look().await {
+                if let Err(error) = self.sweep_once().await {
                     tracing::warn!(%error, "the sweep for runs that ended without their code tries again");
                 }
                 sleep(LOOK.unsigned_abs()).await;
@@ -99,11 +99,11 @@ impl Sweep {
     ///
     /// # Errors
     /// If the store or Temporal fails. The next sweep will find the rest.
-    pub async fn look(&self) -> Result<(), SweepError> {
+    pub async fn sweep_once(&self) -> Result<(), SweepError> {
         let now = Timestamp::now();
         if let Some(swept) = self.store.lease_sweep(self.holder, now).await? {
             let look = swept.next(now);
-            let found = self.find(look, now).await;
+            let found = self.record_ended(look, now).await;
             let place = if found.is_ok() { look.then } else { swept };
             self.store.end_sweep(self.holder, place, now).await?;
             found?;
@@ -118,7 +118,7 @@ impl Sweep {
         }
     }
 
-    async fn find(&self, look: Look, now: Timestamp) -> Result<(), SweepError> {
+    async fn record_ended(&self, look: SweepScope, now: Timestamp) -> Result<(), SweepError> {
         let ended = self.temporal.list_workflows(self.ended_since(look.ended_since), WorkflowListOptions::default());
         let mut pages = ended.try_chunks(RECORDED);
         let span = debug_span!("temporal", call = "list_workflows", ended_since = %look.ended_since);
@@ -141,10 +141,10 @@ impl Sweep {
     /// Each sweep lists these runs.
     async fn name_other_queues(&self) -> Result<(), SweepError> {
         let options = WorkflowListOptions::builder().limit(OPEN).build();
-        let found = visibility::list_open(&self.temporal, &self.misplaced(), options).try_collect::<Vec<_>>();
+        let found = visibility::list_open(&self.temporal, &self.misplaced_runs(), options).try_collect::<Vec<_>>();
         let found = found.instrument(debug_span!("temporal", call = "list_workflows")).await?;
         let elsewhere = found.iter().filter_map(|run| Some((run, open_run(run, &self.task_queue)?)));
-        let elsewhere = elsewhere.filter(|(_, found)| found.trouble == Trouble::WrongQueue);
+        let elsewhere = elsewhere.filter(|(_, found)| found.trouble == RunTrouble::WrongQueue);
         let mut runs = BTreeMap::<_, usize>::new();
         for (run, _) in elsewhere {
             *runs.entry(run.task_queue()).or_default() += 1;
@@ -162,8 +162,8 @@ impl Sweep {
 
     async fn find_open(&self) -> Result<Vec<FoundRun>, SweepError> {
         let options = || WorkflowListOptions::builder().limit(OPEN).build();
-        let misplaced = visibility::list_open(&self.temporal, &self.misplaced(), options());
-        let paused = visibility::list_paused(&self.temporal, &self.ours(), options());
+        let misplaced = visibility::list_open(&self.temporal, &self.misplaced_runs(), options());
+        let paused = visibility::list_paused(&self.temporal, &self.our_ids(), options());
         let found = misplaced.chain(paused).try_collect::<Vec<_>>();
         let found = found.instrument(debug_span!("temporal", call = "list_workflows")).await?;
         let runs = found.iter().filter_map(|run| open_run(run, &self.task_queue));
@@ -171,8 +171,8 @@ impl Sweep {
         Ok(runs.into_values().collect())
     }
 
-    fn ours(&self) -> String {
-        let subscriptions = quoted(&names::subscription(&self.task_queue, ""));
+    fn our_ids(&self) -> String {
+        let subscriptions = quoted(&names::subscription_workflow_id(&self.task_queue, ""));
         format!(
             "(WorkflowId STARTS_WITH 'digest/' OR WorkflowId STARTS_WITH 'message/' OR WorkflowId STARTS_WITH {subscriptions})"
         )
@@ -181,12 +181,12 @@ impl Sweep {
     fn ended_since(&self, since: Timestamp) -> String {
         format!(
             "ExecutionStatus IN ('Terminated', 'TimedOut', 'Failed') AND CloseTime >= '{since}' AND {}",
-            self.ours()
+            self.our_ids()
         )
     }
 
-    fn misplaced(&self) -> String {
-        let kinds = kinds(&self.task_queue).into_iter().map(|(prefix, workflow, queues)| {
+    fn misplaced_runs(&self) -> String {
+        let kinds = workflow_kinds(&self.task_queue).into_iter().map(|(prefix, workflow, queues)| {
             let elsewhere: Vec<_> = queues.iter().map(|queue| format!("TaskQueue != {}", quoted(queue))).collect();
             let (prefix, elsewhere) = (quoted(&prefix), elsewhere.join(" AND "));
             format!("(WorkflowId STARTS_WITH {prefix} AND (WorkflowType != '{workflow}' OR ({elsewhere})))")
@@ -211,50 +211,52 @@ impl Sweep {
 
     async fn handle(&self, due: &DueRun) -> Result<(), SweepError> {
         let FoundRun { id, trouble, .. } = &due.run;
-        let owner = Owner::of(&id.workflow_id, &self.task_queue);
+        let owner = WorkflowOwner::from_workflow_id(&id.workflow_id, &self.task_queue);
         let ended = match trouble {
-            Trouble::Terminated => termination(self.temporal.clone(), &id.workflow_id, &id.run_id).await,
+            RunTrouble::Terminated => find_termination(self.temporal.clone(), &id.workflow_id, &id.run_id).await,
             _ => Ok(None),
         };
         let ended = match ended {
             Ok(ended) => ended,
-            Err(error) => return self.tried(due, &owner, None, unreadable(error)).await,
+            Err(error) => return self.record_outcome(due, &owner, None, history_failure(error)).await,
         };
         let (by, reason) = ended.map(|ended| (ended.identity, ended.reason)).unzip();
         let recovered = match trouble {
-            Trouble::Terminated => 0,
-            _ => self.store.recoveries(&id.workflow_id, Timestamp::now() - RECOVERIES_WITHIN).await?,
+            RunTrouble::Terminated => 0,
+            _ => self.store.count_recoveries(&id.workflow_id, Timestamp::now() - RECOVERIES_WITHIN).await?,
         };
-        let tried = match verdict(&owner, *trouble, by.as_deref(), recovered) {
-            Verdict::List("") => Tried::Left(reason.unwrap_or_default()),
-            Verdict::List(why) => Tried::Left(why.to_owned()),
-            Verdict::Recover => self.recover(&owner, &due.run).await,
+        let tried = match decide_recovery(&owner, *trouble, by.as_deref(), recovered) {
+            RecoveryDecision::List("") => RecoveryOutcome::Left(reason.unwrap_or_default()),
+            RecoveryDecision::List(why) => RecoveryOutcome::Left(why.to_owned()),
+            RecoveryDecision::Recover => self.recover(&owner, &due.run).await,
         };
-        self.tried(due, &owner, by.as_deref(), tried).await
+        self.record_outcome(due, &owner, by.as_deref(), tried).await
     }
 
-    async fn recover(&self, owner: &Owner, run: &FoundRun) -> Tried {
+    async fn recover(&self, owner: &WorkflowOwner, run: &FoundRun) -> RecoveryOutcome {
         let why = match run.trouble {
-            Trouble::TimedOut => "its run timed out in Temporal",
-            Trouble::Failed => "its run failed in Temporal",
+            RunTrouble::TimedOut => "its run timed out in Temporal",
+            RunTrouble::Failed => "its run failed in Temporal",
             _ => "Temporal terminated its run",
         };
-        let order = Order { by: Actor::Tidings.as_str().to_owned(), why: why.to_owned() };
+        let order = CommandContext { by: AuditActor::Tidings.as_str().to_owned(), why: why.to_owned() };
         match owner {
-            Owner::Digest(key) => self.recover_digest(key, &run.id, &order).await,
-            Owner::Message(key) => {
-                Box::pin(self.recover_message(key, order)).await.unwrap_or_else(|error| Tried::Again(error.to_string()))
+            WorkflowOwner::Digest(key) => self.recover_digest(key, &run.id, &order).await,
+            WorkflowOwner::Message(key) => Box::pin(self.recover_message(key, order))
+                .await
+                .unwrap_or_else(|error| RecoveryOutcome::Again(error.to_string())),
+            WorkflowOwner::Subscription(name) => {
+                match subscriptions::wake_subscription(&self.temporal, &self.task_queue, name).await {
+                    Ok(()) => RecoveryOutcome::Recovered,
+                    Err(error) => RecoveryOutcome::Again(error.to_string()),
+                }
             }
-            Owner::Subscription(name) => match subscriptions::signal(&self.temporal, &self.task_queue, name).await {
-                Ok(()) => Tried::Recovered,
-                Err(error) => Tried::Again(error.to_string()),
-            },
-            Owner::Nobody => Tried::Over,
+            WorkflowOwner::Nobody => RecoveryOutcome::Over,
         }
     }
 
-    async fn recover_digest(&self, key: &Key, id: &RunId, order: &Order) -> Tried {
-        let recovery = Recovery {
+    async fn recover_digest(&self, key: &Key, id: &RunId, order: &CommandContext) -> RecoveryOutcome {
+        let recovery = RunRecovery {
             temporal: &self.temporal,
             events: &self.events,
             task_queue: &self.task_queue,
@@ -262,45 +264,57 @@ impl Sweep {
             key,
             run_id: Some(&id.run_id),
         };
-        match Box::pin(recovery.run(order, Resolution::Recovered)).await {
-            Ok(recovered) => recovered.left().map_or(Tried::Recovered, Tried::Refused),
-            Err(error @ RecoverError::NoSuchRun(_)) => Tried::Left(error.to_string()),
-            Err(RecoverError::NotNeeded { .. }) => Tried::Over,
-            Err(RecoverError::History(error)) => unreadable(error),
-            Err(error) => Tried::Again(with_causes(&error)),
+        match Box::pin(recovery.run(order, RunResolution::Recovered)).await {
+            Ok(recovered) => recovered.incomplete_reason().map_or(RecoveryOutcome::Recovered, RecoveryOutcome::Refused),
+            Err(error @ RecoverError::NoSuchRun(_)) => RecoveryOutcome::Left(error.to_string()),
+            Err(RecoverError::NotNeeded { .. }) => RecoveryOutcome::Over,
+            Err(RecoverError::History(error)) => history_failure(error),
+            Err(error) => RecoveryOutcome::Again(with_causes(&error)),
         }
     }
 
     /// Retries the message; the outbox has everything we need from the run.
-    async fn recover_message(&self, key: &MessageKey, order: Order) -> Result<Tried, RecoverMessageError> {
-        let Some(message) = self.store.message(key.message_id()).await? else { return Ok(Tried::Over) };
+    async fn recover_message(
+        &self,
+        key: &MessageKey,
+        order: CommandContext,
+    ) -> Result<RecoveryOutcome, RecoverMessageError> {
+        let Some(message) = self.store.message(key.message_id()).await? else { return Ok(RecoveryOutcome::Over) };
         if message.closed().is_some() {
-            return Ok(Tried::Over);
+            return Ok(RecoveryOutcome::Over);
         }
-        let commands = Commands::new(self.temporal.clone(), &self.task_queue);
-        let retry = Retry { order, may_duplicate: false };
+        let commands = WorkflowCommands::new(self.temporal.clone(), &self.task_queue);
+        let retry = RetryCommand { order, may_duplicate: false };
         Ok(match commands.message(key, message.stream).retry(retry).await? {
-            Retried::Queued => Tried::Recovered,
-            Retried::Refused { why } => Tried::Refused(why),
+            RetryResult::Queued => RecoveryOutcome::Recovered,
+            RetryResult::Refused { why } => RecoveryOutcome::Refused(why),
         })
     }
 
-    async fn tried(&self, due: &DueRun, owner: &Owner, by: Option<&str>, tried: Tried) -> Result<(), SweepError> {
+    async fn record_outcome(
+        &self,
+        due: &DueRun,
+        owner: &WorkflowOwner,
+        by: Option<&str>,
+        tried: RecoveryOutcome,
+    ) -> Result<(), SweepError> {
         let (run, now) = (&due.run, Timestamp::now());
         let RunId { workflow_id, run_id } = &run.id;
         let (resolution, why, again_at) = match tried {
-            Tried::Recovered => (Some(Resolution::Recovered), String::new(), None),
-            Tried::Over => (Some(Resolution::Over), String::new(), None),
-            Tried::Refused(why) if due.tries >= MOST_TRIES => (None, why, None),
-            Tried::Again(why) | Tried::Refused(why) => (None, why, now.checked_add(try_again_after(due.tries)).ok()),
-            Tried::Left(why) => (None, why, None),
+            RecoveryOutcome::Recovered => (Some(RunResolution::Recovered), String::new(), None),
+            RecoveryOutcome::Over => (Some(RunResolution::Over), String::new(), None),
+            RecoveryOutcome::Refused(why) if due.tries >= MOST_TRIES => (None, why, None),
+            RecoveryOutcome::Again(why) | RecoveryOutcome::Refused(why) => {
+                (None, why, now.checked_add(try_again_after(due.tries)).ok())
+            }
+            RecoveryOutcome::Left(why) => (None, why, None),
         };
         if let Some(resolution) = resolution {
             self.store.resolve_run(run, &self.task_queue, resolution, None, now).await?;
-            if resolution == Resolution::Recovered {
+            if resolution == RunResolution::Recovered {
                 metrics::run_recovered(run.trouble);
                 tracing::warn!(
-                    alert = %Alert::RunRecovered, workflow = workflow_id, run = run_id, trouble = %run.trouble,
+                    alert = %AlertName::RunRecovered, workflow = workflow_id, run = run_id, trouble = %run.trouble,
                     "recovered a run that ended without its code: look for a timeout or a conflict policy of its producer"
                 );
             }
@@ -309,8 +323,8 @@ impl Sweep {
         self.store.list_run(&run.id, by, &why, again_at).await?;
         if again_at.is_none() || due.tries == MOST_TRIES {
             tracing::error!(
-                alert = %Alert::RunLeft, workflow = workflow_id, run = run_id, trouble = %run.trouble,
-                remedy = remedy(owner, &run.id, run.trouble), "a run ended without its code, and is not recovered by itself"
+                alert = %AlertName::RunLeft, workflow = workflow_id, run = run_id, trouble = %run.trouble,
+                remedy = remedy_command(owner, &run.id, run.trouble), "a run ended without its code, and is not recovered by itself"
             );
         }
         Ok(())
@@ -320,15 +334,15 @@ impl Sweep {
 #[derive(Debug, thiserror::Error)]
 enum RecoverMessageError {
     #[error(transparent)]
-    Store(#[from] tidings_store::Error),
+    Store(#[from] tidings_store::StoreError),
     #[error(transparent)]
     Command(#[from] CommandError),
 }
 
-fn unreadable(error: Error) -> Tried {
+fn history_failure(error: StepError) -> RecoveryOutcome {
     match error {
-        Error::HistoryGone { .. } => Tried::Left(error.to_string()),
-        error => Tried::Again(error.to_string()),
+        StepError::HistoryGone { .. } => RecoveryOutcome::Left(error.to_string()),
+        error => RecoveryOutcome::Again(error.to_string()),
     }
 }
 
@@ -339,15 +353,15 @@ fn with_causes(error: &RecoverError) -> String {
     }
 }
 
-fn kinds(task_queue: &str) -> [(String, &'static str, Vec<String>); 3] {
+fn workflow_kinds(task_queue: &str) -> [(String, &'static str, Vec<String>); 3] {
     let digests = || task_queue.to_owned();
     // Earlier versions used the digest queue for `bulk` messages.
-    let messages = vec![digests(), names::transactional(task_queue), names::bulk(task_queue)];
-    let subscriptions = vec![names::subscriptions(task_queue)];
+    let messages = vec![digests(), names::transactional_queue(task_queue), names::bulk_queue(task_queue)];
+    let subscriptions = vec![names::subscriptions_queue(task_queue)];
     [
         ("digest/".to_owned(), names::WORKFLOW_TYPE, vec![digests()]),
         ("message/".to_owned(), names::MESSAGE_WORKFLOW_TYPE, messages),
-        (names::subscription(task_queue, ""), names::SUBSCRIPTION_WORKFLOW_TYPE, subscriptions),
+        (names::subscription_workflow_id(task_queue, ""), names::SUBSCRIPTION_WORKFLOW_TYPE, subscriptions),
     ]
 }
 
@@ -357,14 +371,14 @@ fn quoted(text: &str) -> String {
 }
 
 fn open_run(run: &WorkflowExecution, task_queue: &str) -> Option<FoundRun> {
-    let kinds = kinds(task_queue);
+    let kinds = workflow_kinds(task_queue);
     let (_, workflow_type, queues) = kinds.iter().find(|(prefix, ..)| run.id().starts_with(prefix))?;
     let trouble = if run.workflow_type() != *workflow_type {
-        Trouble::WrongType
+        RunTrouble::WrongType
     } else if !queues.iter().any(|queue| queue == run.task_queue()) {
-        Trouble::WrongQueue
+        RunTrouble::WrongQueue
     } else if run.status() == WorkflowExecutionStatus::Paused {
-        Trouble::Paused
+        RunTrouble::Paused
     } else {
         return None;
     };

@@ -5,22 +5,22 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use serde::Serialize;
 use temporalio_client::{Client as Temporal, errors::ClientError};
-use tidings_client::{CommandError, Commands};
+use tidings_client::{CommandError, WorkflowCommands};
 use tidings_model::{
     PersonId,
-    command::Order,
-    pause::{Paused, Scope},
-    records::{Erased, Page, SuppressionFilter},
-    step::{AuditInput, Note},
+    command::CommandContext,
+    pause::{PauseDetails, PauseScope},
+    records::{ErasedRows, PageRequest, SuppressionFilter},
+    step::{AuditInput, AuditNote},
 };
 use tidings_services::processes;
 use tidings_store::{
     Store,
-    archive::{Archive, LinesAbout, Whose},
+    archive::{Archive, LineOwner, LinesAbout},
 };
 
 use super::{
-    erase::{self, Archives, Erasure},
+    erase::{self, ArchiveFolders, PersonErasure},
     person_keys::{self, PersonRuns},
 };
 
@@ -35,17 +35,17 @@ pub struct TenantEnd<'a> {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Ended {
+pub struct TenantEndResult {
     pub people: u64,
     pub tokens: u64,
-    pub erased: Erased,
+    pub erased: ErasedRows,
     /// People with rows written during the erasure.
     pub left: u64,
     pub pending: u64,
     pub unreachable_archives: Vec<String>,
 }
 
-impl Ended {
+impl TenantEndResult {
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.left == 0 && self.pending == 0 && self.unreachable_archives.is_empty()
@@ -53,13 +53,13 @@ impl Ended {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum TenantEndError {
     #[error(transparent)]
-    Erase(#[from] erase::Error),
+    Erase(#[from] erase::ErasureError),
     #[error(transparent)]
     Command(#[from] CommandError),
     #[error(transparent)]
-    Store(#[from] tidings_store::Error),
+    Store(#[from] tidings_store::StoreError),
     #[error("Temporal does not list the tenant's keys")]
     List(#[from] ClientError),
 }
@@ -69,7 +69,7 @@ impl TenantEnd<'_> {
     ///
     /// # Errors
     /// If the store or Temporal fails.
-    pub async fn count(&self, temporal: &Temporal) -> Result<usize, Error> {
+    pub async fn count(&self, temporal: &Temporal) -> Result<usize, TenantEndError> {
         let runs = person_keys::find_all(temporal, self.tenants).await?;
         Ok(self.users(runs.into_keys().collect()).await?.len())
     }
@@ -82,14 +82,14 @@ impl TenantEnd<'_> {
     pub async fn run(
         &self,
         temporal: &Temporal,
-        commands: &Commands,
-        order: &Order,
-        mut progress: impl FnMut(&Ended),
-    ) -> Result<Ended, Error> {
-        processes::agreed(self.store, None).await.map_err(erase::Error::from)?;
+        commands: &WorkflowCommands,
+        order: &CommandContext,
+        mut progress: impl FnMut(&TenantEndResult),
+    ) -> Result<TenantEndResult, TenantEndError> {
+        processes::require_agreement(self.store, None).await.map_err(erase::ErasureError::from)?;
         let now = Timestamp::now();
-        let mut ended = Ended { tokens: self.stop(order, now).await?, ..Ended::default() };
-        let Archives { there, unreachable } = Archives::find(self.store, self.archive).await?;
+        let mut ended = TenantEndResult { tokens: self.stop_tenant(order, now).await?, ..TenantEndResult::default() };
+        let ArchiveFolders { there, unreachable } = ArchiveFolders::find(self.store, self.archive).await?;
         ended.unreachable_archives = unreachable;
         let mut runs = person_keys::find_all(temporal, self.tenants).await?;
         let mut messages = BTreeSet::new();
@@ -105,38 +105,38 @@ impl TenantEnd<'_> {
             progress(&ended);
         }
         for tenant in self.tenants {
-            self.erase_addresses(&nobody(tenant), &mut ended.erased).await?;
+            self.erase_addresses(&no_person(tenant), &mut ended.erased).await?;
         }
         for archive in &there {
             let lines = LinesAbout {
                 tenants: self.tenants.iter().cloned().collect(),
-                whose: Whose::Everyone,
+                whose: LineOwner::Everyone,
                 addresses: BTreeSet::new(),
                 messages: messages.clone(),
                 pseudonyms: self.store.pseudonyms().await?,
             };
-            ended.erased.archived += archive.forget(lines).await.map_err(erase::Error::from)?;
+            ended.erased.archived += archive.forget_lines(lines).await.map_err(erase::ErasureError::from)?;
         }
         for (user, PersonRuns { types, .. }) in person_keys::find_all(temporal, self.tenants).await? {
             let people = self.people(&user);
             let keys = people.iter().flat_map(|person| types.iter().map(|digest_type| person.key(digest_type)));
-            ended.pending += erase::pending(commands, keys).await?;
+            ended.pending += erase::count_pending(commands, keys).await?;
         }
         Ok(ended)
     }
 
     /// Audits the end, pauses the tenant and revokes its API tokens, under each name. Returns the number of
     /// tokens.
-    async fn stop(&self, order: &Order, now: Timestamp) -> Result<u64, Error> {
-        let Order { by, why } = order;
+    async fn stop_tenant(&self, order: &CommandContext, now: Timestamp) -> Result<u64, TenantEndError> {
+        let CommandContext { by, why } = order;
         let mut tokens = 0;
         // Names for one tenant share a pause, created by the last command. This order gives it the current
         // name.
         for tenant in self.tenants.iter().rev() {
-            let note = Note { at: now, by: by.clone(), action: "end tenant".to_owned(), why: why.clone() };
-            self.store.audit(&AuditInput { key: nobody(tenant).key(""), notes: vec![note] }).await?;
-            let scope = Scope { tenant: Some(tenant.clone()), digest_type: None };
-            let paused = Paused { by: by.clone(), why: why.clone(), since: now, until: None };
+            let note = AuditNote { at: now, by: by.clone(), action: "end tenant".to_owned(), why: why.clone() };
+            self.store.record_audit(&AuditInput { key: no_person(tenant).key(""), notes: vec![note] }).await?;
+            let scope = PauseScope { tenant: Some(tenant.clone()), digest_type: None };
+            let paused = PauseDetails { by: by.clone(), why: why.clone(), since: now, until: None };
             self.store.pause(&scope, true, &paused).await?;
             tokens += self.revoke_tokens(tenant, order, now).await?;
         }
@@ -144,7 +144,7 @@ impl TenantEnd<'_> {
     }
 
     /// Adds users with stored rows. The ledger also lists erased people, so check each one.
-    async fn users(&self, mut users: BTreeSet<String>) -> Result<BTreeSet<String>, Error> {
+    async fn users(&self, mut users: BTreeSet<String>) -> Result<BTreeSet<String>, TenantEndError> {
         for tenant in self.tenants {
             users.extend(self.store.users_of_workflows(tenant).await?);
             let mut after = String::new();
@@ -162,7 +162,7 @@ impl TenantEnd<'_> {
         Ok(users)
     }
 
-    async fn has_rows(&self, user: &str) -> Result<bool, Error> {
+    async fn has_rows(&self, user: &str) -> Result<bool, TenantEndError> {
         let people = self.people(user);
         let Some(erasure) = self.erasure(&people) else { return Ok(false) };
         Ok(!erasure.count_rows().await?.is_nothing())
@@ -173,19 +173,19 @@ impl TenantEnd<'_> {
         self.tenants.iter().map(person).collect()
     }
 
-    fn erasure<'a>(&'a self, people: &'a [PersonId]) -> Option<Erasure<'a>> {
+    fn erasure<'a>(&'a self, people: &'a [PersonId]) -> Option<PersonErasure<'a>> {
         let Self { store, task_queue, .. } = *self;
         let person = people.first()?;
-        Some(Erasure { store, archive: None, person, people, types: self.types.clone(), task_queue })
+        Some(PersonErasure { store, archive: None, person, people, types: self.types.clone(), task_queue })
     }
 
-    async fn revoke_tokens(&self, tenant: &str, order: &Order, now: Timestamp) -> Result<u64, Error> {
+    async fn revoke_tokens(&self, tenant: &str, order: &CommandContext, now: Timestamp) -> Result<u64, TenantEndError> {
         let mut revoked = 0;
         for token in self.store.tokens(Some(tenant)).await? {
             if token.revoked_at.is_some() {
                 continue;
             }
-            self.store.revoke_token(&token.id, &order.entry(&format!("token_revoke {}", token.id), now)).await?;
+            self.store.revoke_token(&token.id, &order.audit_entry(&format!("token_revoke {}", token.id), now)).await?;
             revoked += 1;
         }
         Ok(revoked)
@@ -193,8 +193,8 @@ impl TenantEnd<'_> {
 
     /// Erases single messages to addresses outside the directory. Suppressed addresses become pseudonyms, so
     /// they stay suppressed.
-    async fn erase_addresses(&self, nobody: &PersonId, erased: &mut Erased) -> Result<(), Error> {
-        let mut page = Page { limit: PAGE, after: None };
+    async fn erase_addresses(&self, nobody: &PersonId, erased: &mut ErasedRows) -> Result<(), TenantEndError> {
+        let mut page = PageRequest { limit: PAGE, after: None };
         loop {
             let (some, next) = self.store.erase_messages(nobody, &BTreeSet::new(), &page, Timestamp::now()).await?;
             *erased += some;
@@ -203,7 +203,7 @@ impl TenantEnd<'_> {
                 after => page.after = after,
             }
         }
-        let mut page = Page { limit: PAGE, after: None };
+        let mut page = PageRequest { limit: PAGE, after: None };
         let mut addresses = BTreeSet::new();
         loop {
             let filter = SuppressionFilter { tenant: Some(nobody.tenant.clone()), address: None, page };
@@ -211,7 +211,7 @@ impl TenantEnd<'_> {
             addresses.extend(listed.rows.into_iter().map(|suppression| suppression.address));
             match listed.next {
                 None => break,
-                after => page = Page { limit: PAGE, after },
+                after => page = PageRequest { limit: PAGE, after },
             }
         }
         *erased += self.store.erase_addresses(nobody, &addresses).await?;
@@ -219,6 +219,6 @@ impl TenantEnd<'_> {
     }
 }
 
-fn nobody(tenant: &str) -> PersonId {
+fn no_person(tenant: &str) -> PersonId {
     PersonId { tenant: tenant.to_owned(), user: String::new() }
 }

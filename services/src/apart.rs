@@ -6,7 +6,7 @@ use tokio::{
 };
 
 /// Runs the work on this thread. If it `may_take_long`, another thread takes over this one's tasks meanwhile.
-pub fn apart<T>(may_take_long: bool, work: impl FnOnce() -> T) -> T {
+pub fn run_blocking<T>(may_take_long: bool, work: impl FnOnce() -> T) -> T {
     let has_threads = || Handle::try_current().is_ok_and(|now| now.runtime_flavor() == RuntimeFlavor::MultiThread);
     if may_take_long && has_threads() { block_in_place(work) } else { work() }
 }
@@ -23,7 +23,7 @@ mod tests {
         let other = async move { sender.send(()).unwrap() };
         let served = tokio::spawn(async move {
             let other = tokio::spawn(other);
-            apart(true, || receiver.recv().unwrap());
+            run_blocking(true, || receiver.recv().unwrap());
             other.await.unwrap();
         });
         served.await.unwrap();

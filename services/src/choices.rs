@@ -15,15 +15,15 @@ use temporalio_client::{
 use temporalio_common::data_converters::RawValue;
 use tidings_model::{
     Key, MessageKey, StoredWait, canonical_zone,
-    command::Order,
+    command::CommandContext,
     delivery_events::{GRANT, WITHDRAW},
     known_zone,
-    limits::Invalid,
+    limits::InvalidField,
     names::PREFERENCES_SIGNAL,
-    pause::Paused,
-    records::{AuditEntry, CapSpan, Facts, Preferences, PreferencesPut, Reading, Wish},
-    rules::{InForce, limit::limit_since_anywhere, preference_check},
-    settings::{Cap, DigestSettings, FormerNames, FrequencyLimits, Settings},
+    pause::PauseDetails,
+    records::{AuditEntry, CapSpan, EngagementTimes, KeyFacts, Preferences, PreferencesChange, PreferencesPut},
+    rules::{EffectiveSchedule, limit::limit_since_anywhere, preference_check},
+    settings::{DigestCap, DigestSettings, FormerNames, FrequencyLimits, Settings},
     when,
 };
 use tidings_store::Store;
@@ -31,58 +31,58 @@ use tokio::time::timeout;
 use tracing::{Instrument as _, Span, debug_span, field::display};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Chosen {
+pub struct StoredPreferences {
     pub revision: u64,
     pub changed: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum PreferencesError {
     #[error(transparent)]
-    Invalid(#[from] Invalid),
+    Invalid(#[from] InvalidField),
     #[error("digest type {0:?} is not configured; tidings.toml has no [digest.{0}]")]
     UnknownType(String),
     /// Another change came first; contains the current revision.
     #[error("the preferences changed meanwhile: they have revision {0} now")]
     Conflict(u64),
     #[error(transparent)]
-    Store(#[from] tidings_store::Error),
+    Store(#[from] tidings_store::StoreError),
 }
 
-/// Changes preferences atomically, provided they still have the `expected` revision if given. Call [`tell`]
+/// Changes preferences atomically, provided they still have the `expected` revision if given. Call [`signal_key`]
 /// next.
 ///
 /// # Errors
-/// [`Error::Conflict`] for another revision, the first invalid field with its remedy, or if the store fails.
-pub async fn change(
+/// [`PreferencesError::Conflict`] for another revision, the first invalid field with its remedy, or if the store fails.
+pub async fn update_preferences(
     store: &dyn Store,
     settings: &Settings,
     key: &Key,
     change: impl Fn(Preferences) -> Preferences + Sync,
     expected: Option<u64>,
-    order: &Order,
+    order: &CommandContext,
     now: Timestamp,
-) -> Result<Chosen, Error> {
-    let settings = digest(settings, key)?;
+) -> Result<StoredPreferences, PreferencesError> {
+    let settings = digest_settings(settings, key)?;
     loop {
         let facts = store.facts(key).await?;
         if expected.is_some_and(|expected| expected != facts.revision) {
-            return Err(Error::Conflict(facts.revision));
+            return Err(PreferencesError::Conflict(facts.revision));
         }
-        let before = today(settings, &facts.preferences);
-        let after = with_canonical_zone(&before, today(settings, &change(before.clone())));
+        let before = with_current_names(settings, &facts.preferences);
+        let after = with_canonical_zone(&before, with_current_names(settings, &change(before.clone())));
         if after == before {
-            return Ok(Chosen { revision: facts.revision, changed: false });
+            return Ok(StoredPreferences { revision: facts.revision, changed: false });
         }
-        preference_check::preferences(settings, &before, &after, now)?;
-        match put(store, key, &under_any_name(settings, &after), facts.revision, order, now).await {
-            Err(Error::Conflict(_)) if expected.is_none() => {}
+        preference_check::check_preferences(settings, &before, &after, now)?;
+        match store_preferences(store, key, &under_any_name(settings, &after), facts.revision, order, now).await {
+            Err(PreferencesError::Conflict(_)) if expected.is_none() => {}
             answer => return answer,
         }
     }
 }
 
-fn today(settings: &DigestSettings, preferences: &Preferences) -> Preferences {
+fn with_current_names(settings: &DigestSettings, preferences: &Preferences) -> Preferences {
     Preferences { off: settings.off_today(&preferences.off), ..preferences.clone() }
 }
 
@@ -99,58 +99,58 @@ fn with_canonical_zone(before: &Preferences, chosen: Preferences) -> Preferences
     Preferences { zone: chosen.zone.map(|zone| canonical_zone(&zone).to_owned()), ..chosen }
 }
 
-async fn put(
+async fn store_preferences(
     store: &dyn Store,
     key: &Key,
     preferences: &Preferences,
     expected: u64,
-    order: &Order,
+    order: &CommandContext,
     now: Timestamp,
-) -> Result<Chosen, Error> {
+) -> Result<StoredPreferences, PreferencesError> {
     match store.put_preferences(key, preferences, Some(expected), &entry(order, "preferences", now)?).await? {
-        PreferencesPut::Stored { revision, changed } => Ok(Chosen { revision, changed }),
-        PreferencesPut::Conflict { current } => Err(Error::Conflict(current.revision)),
+        PreferencesPut::Stored { revision, changed } => Ok(StoredPreferences { revision, changed }),
+        PreferencesPut::Conflict { current } => Err(PreferencesError::Conflict(current.revision)),
     }
 }
 
 /// Applies all changes atomically, or returns `None` if a key no longer has the preferences shown to the
-/// recipient. Call [`tell`] next for each returned key.
+/// recipient. Call [`signal_key`] next for each returned key.
 ///
 /// # Errors
 /// The first invalid field with its remedy, or if a digest type is not configured, or the store fails.
-pub async fn wish(
+pub async fn set_all_preferences(
     store: &dyn Store,
     settings: &Settings,
-    wishes: &[Wish],
+    wishes: &[PreferencesChange],
     why: &str,
     now: Timestamp,
-) -> Result<Option<Vec<Key>>, Error> {
+) -> Result<Option<Vec<Key>>, PreferencesError> {
     let mut wishes = wishes.to_vec();
-    for Wish { key, preferences, .. } in &mut wishes {
-        let (settings, before) = (digest(settings, key)?, store.facts(key).await?.preferences);
-        let before = today(settings, &before);
-        let chosen = with_canonical_zone(&before, today(settings, preferences));
+    for PreferencesChange { key, preferences, .. } in &mut wishes {
+        let (settings, before) = (digest_settings(settings, key)?, store.facts(key).await?.preferences);
+        let before = with_current_names(settings, &before);
+        let chosen = with_canonical_zone(&before, with_current_names(settings, preferences));
         if before != chosen {
-            preference_check::preferences(settings, &before, &chosen, now)?;
+            preference_check::check_preferences(settings, &before, &chosen, now)?;
             *preferences = under_any_name(settings, &chosen);
         }
     }
     Ok(store.put_wishes(&wishes, now, why).await?)
 }
 
-/// Records consent to this digest. Call [`tell`] next.
+/// Records consent to this digest. Call [`signal_key`] next.
 ///
 /// # Errors
 /// If `order` is invalid, the digest type is not configured, or the store fails.
-pub async fn consent(
+pub async fn set_consent(
     store: &dyn Store,
     settings: &Settings,
     key: &Key,
     wanted: bool,
-    order: &Order,
+    order: &CommandContext,
     now: Timestamp,
-) -> Result<(), Error> {
-    digest(settings, key)?;
+) -> Result<(), PreferencesError> {
+    digest_settings(settings, key)?;
     let action = if wanted { GRANT } else { WITHDRAW };
     Ok(store.put_consent(key, wanted, &entry(order, action, now)?).await?)
 }
@@ -162,13 +162,13 @@ pub async fn consent(
 /// If the store fails.
 pub async fn capped_from(
     store: &dyn Store,
-    cap: Option<Cap>,
+    cap: Option<DigestCap>,
     key: &Key,
     now: Timestamp,
-) -> Result<Option<Timestamp>, tidings_store::Error> {
+) -> Result<Option<Timestamp>, tidings_store::StoreError> {
     match cap {
-        Some(Cap { most, within }) => {
-            let (since, until) = (limit_since_anywhere(now, within), StoredWait::PAST.farthest(now));
+        Some(DigestCap { most, within }) => {
+            let (since, until) = (limit_since_anywhere(now, within), StoredWait::PAST.latest_plausible(now));
             store.capped_from(key, CapSpan { most, since, until }).await
         }
         None => Ok(None),
@@ -180,26 +180,27 @@ pub async fn capped_from(
 ///
 /// # Errors
 /// If Temporal fails, or has no such namespace.
-pub async fn tell(client: &Client, key: &Key) -> Result<(), WorkflowInteractionError> {
-    signal(client, key.workflow_id()).await
+pub async fn signal_key(client: &Client, key: &Key) -> Result<(), WorkflowInteractionError> {
+    signal_workflow(client, key.workflow_id()).await
 }
 
 const WAKE: Duration = Duration::from_secs(2);
-/// [`wake`] signals this many windows concurrently, since one request may affect thousands.
+/// [`wake_windows`] signals this many windows concurrently, since one request may affect thousands.
 const WAKES: usize = 32;
 
 /// Signals the keys' open windows to read `news` from the store. They do so anyway when due, so a failure
 /// only delays status and deadline.
-pub async fn wake<E: Display>(
+pub async fn wake_windows<E: Display>(
     client: Result<&Client, E>,
     names: &FormerNames,
     keys: impl IntoIterator<Item = &Key>,
     news: &str,
 ) {
     let client = &client.map_err(|error| error.to_string());
-    let keys: Vec<_> = keys.into_iter().flat_map(|key| names.keys(key)).collect();
+    let keys: Vec<_> = keys.into_iter().flat_map(|key| names.all_keys(key)).collect();
     let tell_one = async |key: &Key| {
-        let told = async { tell(client.as_ref().map_err(Clone::clone)?, key).await.map_err(|error| error.to_string()) };
+        let told =
+            async { signal_key(client.as_ref().map_err(Clone::clone)?, key).await.map_err(|error| error.to_string()) };
         let told = timeout(WAKE, told).await.unwrap_or_else(|_| Err("Temporal does not answer".to_owned()));
         if let Err(why) = told {
             tracing::warn!(%key, why, "the open window learns of {news} at its deadline");
@@ -213,9 +214,9 @@ pub async fn wake<E: Display>(
 /// Signals a digest or message workflow to read the store again. Starts no workflow.
 ///
 /// # Errors
-/// As for [`tell`].
-pub async fn signal(client: &Client, workflow_id: String) -> Result<(), WorkflowInteractionError> {
-    let span = signalling(&workflow_id);
+/// As for [`signal_key`].
+pub async fn signal_workflow(client: &Client, workflow_id: String) -> Result<(), WorkflowInteractionError> {
+    let span = signal_span(&workflow_id);
     let workflow = client.get_workflow_handle::<UntypedWorkflow>(workflow_id);
     let signal = UntypedSignal::new(PREFERENCES_SIGNAL);
     // `RawValue::empty()` would send one empty argument.
@@ -227,19 +228,19 @@ pub async fn signal(client: &Client, workflow_id: String) -> Result<(), Workflow
     }
 }
 
-fn signalling(workflow_id: &str) -> Span {
+fn signal_span(workflow_id: &str) -> Span {
     let message = MessageKey::from_workflow_id(workflow_id).map(|key| display(key.message_id()));
     let key = message.is_none().then_some(workflow_id);
     debug_span!("temporal", call = "signal", key, message)
 }
 
-fn digest<'a>(settings: &'a Settings, key: &Key) -> Result<&'a DigestSettings, Error> {
-    settings.digest(key).ok_or_else(|| Error::UnknownType(key.digest_type.clone()))
+fn digest_settings<'a>(settings: &'a Settings, key: &Key) -> Result<&'a DigestSettings, PreferencesError> {
+    settings.digest(key).ok_or_else(|| PreferencesError::UnknownType(key.digest_type.clone()))
 }
 
-fn entry(order: &Order, action: &str, now: Timestamp) -> Result<AuditEntry, Invalid> {
+fn entry(order: &CommandContext, action: &str, now: Timestamp) -> Result<AuditEntry, InvalidField> {
     order.check()?;
-    Ok(order.entry(action, now))
+    Ok(order.audit_entry(action, now))
 }
 
 /// A recipient's preferences for a digest type, and the values in force after applying the configuration.
@@ -250,17 +251,17 @@ pub struct PreferencesView<'a> {
     revision: u64,
     changed_at: Option<Timestamp>,
     chosen: Preferences,
-    in_force: InForce,
+    in_force: EffectiveSchedule,
     /// Without the recipient's choices.
-    default: InForce,
+    default: EffectiveSchedule,
     /// The cadences that the digest type offers.
     choices: Vec<String>,
     paused_until: Option<Timestamp>,
     /// An operator's pause for the tenant or digest type.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pause: Option<&'a Paused>,
+    pause: Option<&'a PauseDetails>,
     consent: bool,
-    suppressed: Option<tidings_model::records::Reason>,
+    suppressed: Option<tidings_model::records::SuppressionReason>,
 }
 
 impl<'a> PreferencesView<'a> {
@@ -269,19 +270,19 @@ impl<'a> PreferencesView<'a> {
         settings: &DigestSettings,
         limits: &FrequencyLimits,
         capped_from: Option<Timestamp>,
-        facts: &'a Facts,
+        facts: &'a KeyFacts,
         key: &'a Key,
         now: Timestamp,
     ) -> Self {
-        let (preferences, reading) = (Preferences::default(), Reading::default());
-        let unchosen = Facts { preferences, reading, ..facts.clone() };
+        let (preferences, reading) = (Preferences::default(), EngagementTimes::default());
+        let unchosen = KeyFacts { preferences, reading, ..facts.clone() };
         Self {
             key,
             revision: facts.revision,
             changed_at: facts.changed_at,
             chosen: Preferences { off: settings.off_today(&facts.preferences.off), ..facts.preferences.clone() },
-            in_force: InForce::new(settings, limits, capped_from, facts, key, now),
-            default: InForce::new(settings, limits, capped_from, &unchosen, key, now),
+            in_force: EffectiveSchedule::new(settings, limits, capped_from, facts, key, now),
+            default: EffectiveSchedule::new(settings, limits, capped_from, &unchosen, key, now),
             choices: settings.choices.entries().iter().map(ToString::to_string).collect(),
             paused_until: facts.preferences.paused_until.filter(|until| *until > now),
             pause: facts.pause.as_ref().filter(|pause| pause.in_force(now)),
@@ -290,7 +291,7 @@ impl<'a> PreferencesView<'a> {
         }
     }
 
-    fn silence(&self) -> String {
+    fn silence_reason(&self) -> String {
         if !self.consent {
             "never: the recipient opted out".to_owned()
         } else if let Some(reason) = self.suppressed {
@@ -339,13 +340,13 @@ impl fmt::Display for PreferencesView<'_> {
         write!(f, "\n  choices  {}", self.choices.join(", "))?;
         match &in_force.next {
             Some(next) => write!(f, "\n  next     {}, if an event came now: {}", in_zone(next.due_at, zone), next.why),
-            None => write!(f, "\n  next     {}", self.silence()),
+            None => write!(f, "\n  next     {}", self.silence_reason()),
         }
     }
 }
 
 fn in_zone(at: Timestamp, zone: &str) -> String {
-    when::local(at, known_zone(zone).unwrap_or(TimeZone::UTC))
+    when::local_time(at, known_zone(zone).unwrap_or(TimeZone::UTC))
 }
 
 #[cfg(test)]

@@ -5,24 +5,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde::Serialize;
 use tidings_mail::{
-    mime::{Draft, MessageKind, Party, Threading, Unsubscribe},
-    render::{Click, Input, Links, Rendered, Tracker, View},
+    mime::{MessageDraft, MessageKind, MessageParty, ThreadPosition, UnsubscribeUris},
+    render::{ClickUrl, RenderedEmail, TemplateView, TrackingUrls, ViewInput, ViewLinks},
 };
 use tidings_model::{
-    Alert, AsBeforeLink, Cadence, ClickLink, EmailAddress, Link, OpenLink, hex_sha256,
+    AlertName, AsBeforeLink, Cadence, ClickLink, EmailAddress, OpenLink, UnsubscribeLink, hex_sha256,
     limits::COUNTED_LINK_CHARS,
-    records::{Contents, Facts, Message, Origin, Recipient},
-    rules::effective::Effective,
-    settings::{DigestSettings, InForce, RecipientLinks, Settings, StreamName, Track},
+    records::{DigestContents, KeyFacts, MessageOrigin, OutboxMessage, Recipient},
+    rules::effective::EffectiveSettings,
+    settings::{DigestSettings, RecipientLinks, Settings, StreamName, TenantStream, TrackingSettings},
     window::Window,
 };
 use uuid::Uuid;
 
-use crate::{apart::apart, deps::Deps, error::Error};
+use crate::{apart::run_blocking, deps::StepServices, error::StepError};
 
-pub struct Email<'a> {
+pub struct DigestEmail<'a> {
     pub window: &'a Window,
-    pub facts: &'a Facts,
+    pub facts: &'a KeyFacts,
     pub recipient: &'a Recipient,
     pub date: Timestamp,
     pub message_id: Option<&'a str>,
@@ -31,8 +31,8 @@ pub struct Email<'a> {
 /// Everything a message depends on except its events, for comparing hashes. Empty optional fields are
 /// skipped, so hashes from older versions still match.
 #[derive(Serialize)]
-struct MadeFrom<'a> {
-    view: View,
+struct DigestFingerprint<'a> {
+    view: TemplateView,
     template: &'a str,
     to: &'a str,
     off: &'a BTreeSet<String>,
@@ -48,55 +48,55 @@ struct MadeFrom<'a> {
     keys: Vec<String>,
 }
 
-fn hashed(made_from: &MadeFrom<'_>) -> Result<String, Error> {
-    let json = serde_json::to_vec(made_from).map_err(|error| Error::Render(error.to_string()))?;
+fn hash_inputs(made_from: &DigestFingerprint<'_>) -> Result<String, StepError> {
+    let json = serde_json::to_vec(made_from).map_err(|error| StepError::Render(error.to_string()))?;
     Ok(hex_sha256(&json))
 }
 
-pub enum Composed {
-    Message(Box<Message>),
+pub enum ComposeOutcome {
+    Message(Box<OutboxMessage>),
     /// The address in the directory is not a valid email address; `why` explains this.
     Undeliverable {
         why: String,
     },
 }
 
-impl Email<'_> {
+impl DigestEmail<'_> {
     /// Composes and signs the message for the window's contents.
     ///
     /// # Errors
     /// If the digest type is not configured, the store fails, no template works, or the DKIM key cannot sign.
-    pub async fn compose(&self, deps: &Deps, contents: &Contents) -> Result<Composed, Error> {
+    pub async fn compose(&self, deps: &StepServices, contents: &DigestContents) -> Result<ComposeOutcome, StepError> {
         let Self { window, recipient, date, .. } = *self;
         let to = match recipient.email_address() {
             Ok(address) => address,
-            Err(error) => return Ok(Composed::Undeliverable { why: format!("the directory has an {error}") }),
+            Err(error) => return Ok(ComposeOutcome::Undeliverable { why: format!("the directory has an {error}") }),
         };
-        let settings = deps.digest(&window.key)?;
+        let settings = deps.digest_settings(&window.key)?;
         let thread = self.thread(settings, contents);
         let first = match thread {
             Some(thread) => deps.store.first_of_thread(thread, window).await?,
             None => None,
         };
         let threading = match (thread, &first) {
-            (None, _) => Threading::Alone,
-            (Some(_), None) => Threading::First,
-            (Some(_), Some(first)) => Threading::Reply(first),
+            (None, _) => ThreadPosition::Alone,
+            (Some(_), None) => ThreadPosition::First,
+            (Some(_), Some(first)) => ThreadPosition::Reply(first),
         };
         let links = self.links(deps);
-        let counting = Counting::new(&deps.settings, settings.track, &window.key.tenant, window.digest_id);
+        let counting = TrackingLinks::new(&deps.settings, settings.track, &window.key.tenant, window.digest_id);
         let rendered = self.render(deps, &links, contents, &counting.tracker())?;
         if rendered.fallback.is_some() {
             // Do not log the reason, since it may quote an event. `tidings template check` shows it with
             // sample data.
-            tracing::error!(alert = %Alert::TemplateFallback, template = settings.template, "a template does not work");
+            tracing::error!(alert = %AlertName::TemplateFallback, template = settings.template, "a template does not work");
         }
-        let InForce { stream, .. } = deps.settings.for_tenant(&window.key.tenant, StreamName::Bulk);
+        let TenantStream { stream, .. } = deps.settings.for_tenant(&window.key.tenant, StreamName::Bulk);
         let sender = &stream.sender;
         let token = deps.settings.report_token(&window.key.tenant, window.digest_id);
-        let draft = Draft {
-            from: Party { name: &sender.name, address: &sender.address },
-            to: Party { name: &recipient.name, address: &to },
+        let draft = MessageDraft {
+            from: MessageParty { name: &sender.name, address: &sender.address },
+            to: MessageParty { name: &recipient.name, address: &to },
             reply_to: sender.reply_to.as_ref(),
             subject: &rendered.subject,
             html: Some(&rendered.html),
@@ -111,28 +111,28 @@ impl Email<'_> {
             },
             date,
             message_domain: self.message_domain().unwrap_or(&sender.domain),
-            unsubscribe: Unsubscribe::of(&links),
+            unsubscribe: UnsubscribeUris::from_links(&links),
             token: token.as_deref(),
             attachments: &[],
         };
-        let composed = draft.compose().map_err(|error| Error::Render(error.to_string()))?;
+        let composed = draft.compose().map_err(|error| StepError::Render(error.to_string()))?;
         let signed = deps.signers.sign(&window.key.tenant, StreamName::Bulk, composed.bytes, date);
-        let message = Message {
+        let message = OutboxMessage {
             id: window.digest_id,
-            origin: Origin::Digest(window.key.clone()),
+            origin: MessageOrigin::Digest(window.key.clone()),
             stream: StreamName::Bulk,
             envelope_from: stream.envelope_from(token.as_deref()),
             envelope_to: composed.envelope_to,
             message_id: composed.message_id,
             subject: composed.subject,
-            bytes: signed.map_err(|error| Error::Render(error.to_string()))?,
+            bytes: signed.map_err(|error| StepError::Render(error.to_string()))?,
             template: rendered.template,
             counted: counting.counts_openings(),
-            made_from: hashed(&self.made_from(deps)?)?,
+            made_from: hash_inputs(&self.made_from(deps)?)?,
             thread,
             made_at: date,
         };
-        Ok(Composed::Message(Box::new(message)))
+        Ok(ComposeOutcome::Message(Box::new(message)))
     }
 
     fn message_domain(&self) -> Option<&str> {
@@ -144,23 +144,24 @@ impl Email<'_> {
     ///
     /// # Errors
     /// If the digest type is not configured.
-    pub fn differs_from(&self, deps: &Deps, made_from: &str) -> Result<bool, Error> {
+    pub fn differs_from(&self, deps: &StepServices, made_from: &str) -> Result<bool, StepError> {
         let now = self.made_from(deps)?;
-        Ok(hashed(&now)? != made_from && hashed(&MadeFrom { keys: Vec::new(), ..now })? != made_from)
+        Ok(hash_inputs(&now)? != made_from && hash_inputs(&DigestFingerprint { keys: Vec::new(), ..now })? != made_from)
     }
 
-    fn made_from<'a>(&'a self, deps: &'a Deps) -> Result<MadeFrom<'a>, Error> {
+    fn made_from<'a>(&'a self, deps: &'a StepServices) -> Result<DigestFingerprint<'a>, StepError> {
         let Self { window, facts, recipient, .. } = *self;
-        let (tenant, links, settings) = (&window.key.tenant, self.links(deps), deps.digest(&window.key)?);
-        let InForce { stream, .. } = deps.settings.for_tenant(tenant, StreamName::Bulk);
+        let (tenant, links, settings) = (&window.key.tenant, self.links(deps), deps.digest_settings(&window.key)?);
+        let TenantStream { stream, .. } = deps.settings.for_tenant(tenant, StreamName::Bulk);
         let sender = &stream.sender;
         // The workflow and the ledger may have different values for `due_at`, so we ignore it.
         let window = &Window { due_at: window.opened_at, ..window.clone() };
-        let nothing = Contents { claimed_at: None, items: 0, groups: 0, counts: BTreeMap::new(), lines: Vec::new() };
-        let records = deps.signers.records(tenant, StreamName::Bulk);
+        let nothing =
+            DigestContents { claimed_at: None, items: 0, groups: 0, counts: BTreeMap::new(), lines: Vec::new() };
+        let records = deps.signers.dns_records(tenant, StreamName::Bulk);
         let (signed_by, keys) = records.into_iter().map(|[name, key]| (name, key)).unzip();
-        Ok(MadeFrom {
-            view: Email { window, ..*self }.view(deps, &links, &nothing)?,
+        Ok(DigestFingerprint {
+            view: DigestEmail { window, ..*self }.view(deps, &links, &nothing)?,
             template: &settings.template,
             to: &recipient.address,
             off: &facts.preferences.off,
@@ -175,16 +176,17 @@ impl Email<'_> {
         })
     }
 
-    fn thread(&self, settings: &DigestSettings, contents: &Contents) -> Option<Uuid> {
-        let (entity_type, entity_id) = contents.entity()?;
-        let Effective { cadence, .. } = Effective::new(settings, self.facts, self.date);
+    fn thread(&self, settings: &DigestSettings, contents: &DigestContents) -> Option<Uuid> {
+        let (entity_type, entity_id) = contents.common_entity()?;
+        let EffectiveSettings { cadence, .. } = EffectiveSettings::new(settings, self.facts, self.date);
         (cadence == Cadence::Instant).then(|| self.window.key.thread_id(entity_type, entity_id))
     }
 
     #[must_use]
-    pub fn links(&self, deps: &Deps) -> RecipientLinks {
+    pub fn links(&self, deps: &StepServices) -> RecipientLinks {
         let Window { key, digest_id, .. } = self.window;
-        let link = Link::Unsubscribe { key: key.clone(), message: *digest_id, generation: self.facts.generation };
+        let link =
+            UnsubscribeLink::Unsubscribe { key: key.clone(), message: *digest_id, generation: self.facts.generation };
         deps.settings.recipient_links(&link, &key.user, StreamName::Bulk)
     }
 
@@ -194,50 +196,55 @@ impl Email<'_> {
     /// If the digest type is not configured, or no template works.
     pub fn render(
         &self,
-        deps: &Deps,
+        deps: &StepServices,
         links: &RecipientLinks,
-        contents: &Contents,
-        tracker: &Tracker<'_>,
-    ) -> Result<Rendered, Error> {
-        let template = &deps.digest(&self.window.key)?.template;
+        contents: &DigestContents,
+        tracker: &TrackingUrls<'_>,
+    ) -> Result<RenderedEmail, StepError> {
+        let template = &deps.digest_settings(&self.window.key)?.template;
         let view = self.view(deps, links, contents)?;
         let render = || deps.renderer.render_tracked(template, &view, tracker);
-        apart(deps.renderer.may_take_long(), render).map_err(|error| Error::Render(error.to_string()))
+        run_blocking(deps.renderer.may_take_long(), render).map_err(|error| StepError::Render(error.to_string()))
     }
 
     /// Builds the data for a template.
     ///
     /// # Errors
     /// If the digest type is not configured.
-    pub fn view(&self, deps: &Deps, links: &RecipientLinks, contents: &Contents) -> Result<View, Error> {
+    pub fn view(
+        &self,
+        deps: &StepServices,
+        links: &RecipientLinks,
+        contents: &DigestContents,
+    ) -> Result<TemplateView, StepError> {
         let Self { window, facts, recipient, date, .. } = *self;
-        let settings = deps.digest(&window.key)?;
-        let Effective { cadence, zone, adapted, .. } = Effective::new(settings, facts, date);
+        let settings = deps.digest_settings(&window.key)?;
+        let EffectiveSettings { cadence, zone, adapted, .. } = EffectiveSettings::new(settings, facts, date);
         let cadence = cadence.to_string();
         let RecipientLinks { unsubscribe_url, preferences_url, view_url, .. } = links.clone();
         let as_before =
             AsBeforeLink { key: window.key.clone(), message: window.digest_id, generation: facts.generation };
         let as_before_url = adapted.and_then(|_| deps.settings.as_before_url(&as_before));
         let more_url = settings.more_url.clone();
-        let links = Links { more_url, unsubscribe_url, preferences_url, as_before_url, view_url };
+        let links = ViewLinks { more_url, unsubscribe_url, preferences_url, as_before_url, view_url };
         let tenant = &window.key.tenant;
         let phrases = deps
             .renderer
             .phrases_for(deps.settings.names.tenant(tenant), deps.settings.locales(tenant, &recipient.locale));
-        let InForce { brand, .. } = deps.settings.for_tenant(tenant, StreamName::Bulk);
+        let TenantStream { brand, .. } = deps.settings.for_tenant(tenant, StreamName::Bulk);
         let (title, zone, cadence, links) = (settings.title.as_deref(), &zone, &cadence, &links);
-        Ok(View::new(&Input { contents, window, recipient, zone, title, cadence, links, brand, phrases }))
+        Ok(TemplateView::new(&ViewInput { contents, window, recipient, zone, title, cadence, links, brand, phrases }))
     }
 }
 
-pub struct Counting<'a> {
-    click: Option<Box<Click<'a>>>,
+pub struct TrackingLinks<'a> {
+    click: Option<Box<ClickUrl<'a>>>,
     picture: Option<String>,
 }
 
-impl<'a> Counting<'a> {
+impl<'a> TrackingLinks<'a> {
     #[must_use]
-    pub fn new(settings: &'a Settings, track: Track, tenant: &'a str, message: Uuid) -> Self {
+    pub fn new(settings: &'a Settings, track: TrackingSettings, tenant: &'a str, message: Uuid) -> Self {
         let gateway = settings.pages.public_url.as_deref().zip(settings.link_keys.as_ref());
         let click = gateway.filter(|_| track.clicks).map(|(address, keys)| {
             let counted = move |target: &str| {
@@ -245,7 +252,7 @@ impl<'a> Counting<'a> {
                 let counted = format!("{address}/c/{}", link.token(keys)?);
                 (counted.len() <= COUNTED_LINK_CHARS).then_some(counted)
             };
-            Box::new(counted) as Box<Click<'a>>
+            Box::new(counted) as Box<ClickUrl<'a>>
         });
         let picture = gateway.filter(|_| track.opens).and_then(|(address, keys)| {
             Some(format!("{address}/o/{}", OpenLink { tenant: tenant.to_owned(), message }.token(keys)?))
@@ -260,8 +267,8 @@ impl<'a> Counting<'a> {
     }
 
     #[must_use]
-    pub fn tracker(&self) -> Tracker<'_> {
-        Tracker { click: self.click.as_deref(), picture: self.picture.as_deref() }
+    pub fn tracker(&self) -> TrackingUrls<'_> {
+        TrackingUrls { click: self.click.as_deref(), picture: self.picture.as_deref() }
     }
 }
 
@@ -269,24 +276,25 @@ impl<'a> Counting<'a> {
 mod tests {
     use std::sync::Arc;
 
-    use tidings_mail::render::Renderer;
+    use tidings_mail::render::TemplateRenderer;
     use tidings_model::{
         Key,
-        settings::{Sender, Settings, Stream, Streams, UnknownRecipients},
+        settings::{DeliveryStreams, SenderIdentity, Settings, StreamSettings, UnknownRecipients},
     };
-    use tidings_store::Sqlite;
+    use tidings_store::SqliteStore;
 
     use super::*;
 
     #[tokio::test]
     async fn a_message_of_the_version_before_is_not_made_again_for_what_that_version_did_not_know() {
         let folder = tempfile::tempdir().unwrap();
-        let store = Sqlite::connect(&format!("sqlite:{}", folder.path().join("tidings.db").display())).await.unwrap();
+        let store =
+            SqliteStore::connect(&format!("sqlite:{}", folder.path().join("tidings.db").display())).await.unwrap();
         store.migrate().await.unwrap();
         let address: EmailAddress = "digest@acme.example".parse().unwrap();
-        let sender = Sender { name: String::new(), address, reply_to: None, domain: "acme.example".into() };
-        let stream = Stream::new(&["default"], sender);
-        let streams = Streams { bulk: stream.clone(), transactional: stream };
+        let sender = SenderIdentity { name: String::new(), address, reply_to: None, domain: "acme.example".into() };
+        let stream = StreamSettings::new(&["default"], sender);
+        let streams = DeliveryStreams { bulk: stream.clone(), transactional: stream };
         let activity = DigestSettings::new("activity", "after 1s".parse().unwrap());
         let mut settings = Settings {
             digests: [("activity".to_owned(), activity)].into(),
@@ -296,17 +304,18 @@ mod tests {
         let key = Key { tenant: "acme".into(), digest_type: "activity".into(), user: "ann".into() };
         let date = Timestamp::from_second(1_800_000_000).unwrap();
         let window = Window { digest_id: key.digest_id("run", 0), key, opened_at: date, due_at: date };
-        let (store, renderer) = (Arc::new(store), Arc::new(Renderer::new(None).unwrap()));
-        let deps = |settings: &Settings| Deps::for_previews(store.clone(), None, renderer.clone(), settings.clone());
+        let (store, renderer) = (Arc::new(store), Arc::new(TemplateRenderer::new(None).unwrap()));
+        let deps =
+            |settings: &Settings| StepServices::for_previews(store.clone(), None, renderer.clone(), settings.clone());
         let before = deps(&settings);
         let facts = before.kept_facts(&window.key).await.unwrap();
         let recipient = facts.recipient.as_ref().unwrap();
-        let email = Email { window: &window, facts: &facts, recipient, date, message_id: None };
+        let email = DigestEmail { window: &window, facts: &facts, recipient, date, message_id: None };
         let made_from = email.made_from(&before).unwrap();
         let json = serde_json::to_value(&made_from).unwrap();
         assert!(json.get("list_host").is_none() && json.get("keys").is_none(), "as the version before had it");
-        let hash = hashed(&made_from).unwrap();
-        let other_key = hashed(&MadeFrom { keys: vec!["another".into()], ..made_from }).unwrap();
+        let hash = hash_inputs(&made_from).unwrap();
+        let other_key = hash_inputs(&DigestFingerprint { keys: vec!["another".into()], ..made_from }).unwrap();
         assert!(!email.differs_from(&before, &hash).unwrap());
         assert!(email.differs_from(&before, &other_key).unwrap());
         "mail.acme.example".clone_into(&mut settings.streams.bulk.sender.domain);

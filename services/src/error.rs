@@ -5,17 +5,17 @@ use std::time::Duration;
 use jiff::Timestamp;
 use temporalio_common::error::ApplicationFailure;
 use temporalio_sdk::activities::ActivityError;
-use tidings_model::{process::Disagreement, rules::plan::missing_table};
-use tidings_store::{ErrorEnd, Moment};
+use tidings_model::{process::WorkerDisagreement, rules::plan::missing_table};
+use tidings_store::{ErrorEnd, FailurePhase};
 
 use crate::processes::AgreementError;
 
 const NEXT_WORKER: Duration = Duration::from_millis(500);
 
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum StepError {
     #[error(transparent)]
-    Store(#[from] tidings_store::Error),
+    Store(#[from] tidings_store::StoreError),
     /// The team's own directory is not responding, and its last response for this person is missing or too
     /// old.
     #[error("the team's own directory of recipients does not answer: {0}")]
@@ -28,7 +28,7 @@ pub enum Error {
     OtherWorker(String),
     /// An irreversible step waits until the workers agree.
     #[error(transparent)]
-    Disagreement(#[from] Disagreement),
+    Disagreement(#[from] WorkerDisagreement),
     #[error("cannot make the mail: {0}")]
     Render(String),
     /// A later attempt has begun, or the digest has ended. The workflow will call again.
@@ -45,7 +45,7 @@ pub enum Error {
     HistoryGone { run: String },
 }
 
-impl From<AgreementError> for Error {
+impl From<AgreementError> for StepError {
     fn from(error: AgreementError) -> Self {
         match error {
             AgreementError::Disagreement(disagreement) => disagreement.into(),
@@ -79,7 +79,7 @@ macro_rules! kinds {
                 let (about, steps, remedy) = match self {
                     $(Self::$kind => ($about, $steps, $remedy),)+
                 };
-                format!("| {about} | {steps} | {} | {remedy} |", words(self.end()))
+                format!("| {about} | {steps} | {} | {remedy} |", end_text(self.end()))
             }
         }
     };
@@ -106,7 +106,7 @@ kinds! {
         "emit the events again if their producer has them";
 }
 
-const fn words(end: ErrorEnd) -> &'static str {
+const fn end_text(end: ErrorEnd) -> &'static str {
     match end {
         ErrorEnd::Repeats => "again after 1 s, 2 s, 4 s ... 1 min, until it passes",
         ErrorEnd::AnotherWorker => "again every 0.5 s, until a worker that can do it takes it",
@@ -118,13 +118,13 @@ const fn words(end: ErrorEnd) -> &'static str {
     }
 }
 
-impl Error {
+impl StepError {
     #[must_use]
     pub const fn kind(&self) -> ErrorKind {
         match self {
-            Self::Store(tidings_store::Error::Unavailable(_)) => ErrorKind::StoreAway,
-            Self::Store(tidings_store::Error::Broken(_)) => ErrorKind::StoreRefuses,
-            Self::Store(tidings_store::Error::Archive(_)) => ErrorKind::Archive,
+            Self::Store(tidings_store::StoreError::Unavailable(_)) => ErrorKind::StoreAway,
+            Self::Store(tidings_store::StoreError::Broken(_)) => ErrorKind::StoreRefuses,
+            Self::Store(tidings_store::StoreError::Archive(_)) => ErrorKind::Archive,
             Self::Directory(_) => ErrorKind::Directory,
             Self::UnknownType(_) => ErrorKind::UnknownType,
             Self::OtherWorker(_) => ErrorKind::OtherWorker,
@@ -138,9 +138,9 @@ impl Error {
     }
 
     #[must_use]
-    pub const fn end(&self, moment: Moment) -> ErrorEnd {
+    pub const fn end(&self, moment: FailurePhase) -> ErrorEnd {
         match self {
-            Self::Store(error) => error.end(moment),
+            Self::Store(error) => error.error_end(moment),
             other => other.kind().end(),
         }
     }
@@ -151,11 +151,11 @@ impl Error {
 ///
 /// # Errors
 /// The step's error.
-pub fn answer<T>(result: Result<T, Error>) -> Result<T, ActivityError> {
-    result.map_err(|error| ActivityError::application(failure(error)))
+pub fn activity_result<T>(result: Result<T, StepError>) -> Result<T, ActivityError> {
+    result.map_err(|error| ActivityError::application(application_failure(error)))
 }
 
-fn failure(error: Error) -> ApplicationFailure {
+fn application_failure(error: StepError) -> ApplicationFailure {
     match error.kind().end() {
         ErrorEnd::WaitsForOperator | ErrorEnd::GivesUp => ApplicationFailure::non_retryable(error),
         ErrorEnd::AnotherWorker => ApplicationFailure::builder(error).next_retry_delay(NEXT_WORKER).build(),
@@ -172,22 +172,22 @@ mod tests {
     use super::*;
 
     /// An error of the kind. A kind without one does not compile.
-    fn sample(kind: ErrorKind) -> Option<Error> {
+    fn sample(kind: ErrorKind) -> Option<StepError> {
         let text = || "x".to_owned();
         Some(match kind {
-            ErrorKind::StoreAway => Error::Store(sqlx::Error::PoolTimedOut.into()),
-            ErrorKind::StoreRefuses => Error::Store(tidings_store::Error::Broken(text())),
+            ErrorKind::StoreAway => StepError::Store(sqlx::Error::PoolTimedOut.into()),
+            ErrorKind::StoreRefuses => StepError::Store(tidings_store::StoreError::Broken(text())),
             // Only a disk makes one: `tests/it/store/retention_alerts.rs` has it.
             ErrorKind::Archive => return None,
-            ErrorKind::Directory => Error::Directory(text()),
-            ErrorKind::UnknownType => Error::UnknownType(text()),
-            ErrorKind::OtherWorker => Error::OtherWorker(text()),
-            ErrorKind::Disagreement => Error::Disagreement(Disagreement(text())),
-            ErrorKind::Render => Error::Render(text()),
-            ErrorKind::Fenced => Error::Fenced,
-            ErrorKind::ClockAhead => Error::ClockAhead { now: Timestamp::MAX, started: Timestamp::UNIX_EPOCH },
-            ErrorKind::History => Error::History { run: text(), why: text() },
-            ErrorKind::HistoryGone => Error::HistoryGone { run: text() },
+            ErrorKind::Directory => StepError::Directory(text()),
+            ErrorKind::UnknownType => StepError::UnknownType(text()),
+            ErrorKind::OtherWorker => StepError::OtherWorker(text()),
+            ErrorKind::Disagreement => StepError::Disagreement(WorkerDisagreement(text())),
+            ErrorKind::Render => StepError::Render(text()),
+            ErrorKind::Fenced => StepError::Fenced,
+            ErrorKind::ClockAhead => StepError::ClockAhead { now: Timestamp::MAX, started: Timestamp::UNIX_EPOCH },
+            ErrorKind::History => StepError::History { run: text(), why: text() },
+            ErrorKind::HistoryGone => StepError::HistoryGone { run: text() },
         })
     }
 
@@ -195,10 +195,10 @@ mod tests {
     fn each_error_has_an_end_and_temporal_repeats_only_what_passes_by_itself() {
         for kind in ErrorKind::ALL {
             let Some(error) = sample(kind) else { continue };
-            assert_eq!((error.kind(), error.end(Moment::BeforeDot)), (kind, kind.end()));
+            assert_eq!((error.kind(), error.end(FailurePhase::BeforeDot)), (kind, kind.end()));
             let waits = matches!(kind.end(), ErrorEnd::WaitsForOperator | ErrorEnd::GivesUp);
             let words = error.to_string();
-            let failure = failure(error);
+            let failure = application_failure(error);
             assert_eq!((failure.is_non_retryable(), failure.to_string()), (waits, words), "{kind:?}");
             assert_eq!(failure.next_retry_delay().is_some(), kind == ErrorKind::OtherWorker, "{kind:?}");
         }
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn past_the_dot_the_outcome_is_kept_whatever_the_store_says() {
         for kind in [ErrorKind::StoreAway, ErrorKind::StoreRefuses] {
-            assert_eq!(sample(kind).map(|error| error.end(Moment::PastDot)), Some(ErrorEnd::KeepsOutcome));
+            assert_eq!(sample(kind).map(|error| error.end(FailurePhase::PastDot)), Some(ErrorEnd::KeepsOutcome));
         }
     }
 

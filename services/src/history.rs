@@ -17,45 +17,49 @@ use temporalio_common::protos::temporal::api::{
 };
 use tidings_model::{
     Key, Retract,
-    command::{Dropped, Held, Hold},
+    command::{DropResult, HoldCommand, HoldResult},
     names::SIGNAL,
 };
-use tidings_workflows::{Inbound, RunInput, UnreadableState};
+use tidings_workflows::{InboundSignal, RunInput, UnreadableState};
 use tracing::debug_span;
 
-use crate::error::Error;
+use crate::error::StepError;
 
 /// Streams the run's inputs in history order. A retract by id is limited to events received or occurred
 /// before it, so repeating it is safe even after an alert fires again.
 ///
 /// # Errors
 /// If the history cannot be read, or was deleted.
-pub fn run_inputs(client: Client, key: &Key, run: &str) -> impl Stream<Item = Result<RunInput, Error>> + Send + use<> {
+pub fn run_inputs(
+    client: Client,
+    key: &Key,
+    run: &str,
+) -> impl Stream<Item = Result<RunInput, StepError>> + Send + use<> {
     let key = key.clone();
     let events = history(client, key.workflow_id(), run, HistoryEventFilterType::AllEvent);
     let run = run.to_owned();
-    let mut retracts = Retracts::default();
+    let mut retracts = RetractTimes::default();
     events.map(move |event| {
-        let Entry { at, attributes } = event?;
+        let HistoryEntry { at, attributes } = event?;
         let input = input_of(attributes, &key);
-        let input = input.map_err(|error| Error::History { run: run.clone(), why: error.to_string() })?;
-        Ok(retracts.dated(input, at))
+        let input = input.map_err(|error| StepError::History { run: run.clone(), why: error.to_string() })?;
+        Ok(retracts.date_retracts(input, at))
     })
 }
 
-struct Entry {
+struct HistoryEntry {
     at: Timestamp,
     attributes: Option<Attributes>,
 }
 
 #[derive(Default)]
-struct Retracts {
+struct RetractTimes {
     /// The latest `occurred_at` received per event id.
     got: BTreeMap<String, Timestamp>,
 }
 
-impl Retracts {
-    fn dated(&mut self, input: RunInput, at: Timestamp) -> RunInput {
+impl RetractTimes {
+    fn date_retracts(&mut self, input: RunInput, at: Timestamp) -> RunInput {
         for event in &input.events {
             let got = self.got.entry(event.event_id.clone()).or_insert(event.occurred_at);
             *got = event.occurred_at.max(*got);
@@ -63,7 +67,7 @@ impl Retracts {
         let dated = |retract: Retract| match &retract {
             Retract::Event(id) => {
                 let until = self.got.get(id).copied().unwrap_or(at);
-                retract.until(until)
+                retract.with_until(until)
             }
             _ => retract,
         };
@@ -75,12 +79,12 @@ impl Retracts {
 ///
 /// # Errors
 /// As for [`run_inputs`].
-pub async fn hold_of(client: Client, key: &Key, run: &str, now: Timestamp) -> Result<Option<Hold>, Error> {
+pub async fn hold_of(client: Client, key: &Key, run: &str, now: Timestamp) -> Result<Option<HoldCommand>, StepError> {
     let mut events = Box::pin(history(client, key.workflow_id(), run, HistoryEventFilterType::AllEvent));
-    let mut commands = Commands::default();
+    let mut commands = HoldReplay::default();
     while let Some(event) = events.next().await {
         if let Some(attributes) = event?.attributes {
-            commands.read(attributes);
+            commands.apply_event(attributes);
         }
     }
     Ok(commands.hold.filter(|hold| hold.until.is_none_or(|until| until > now)))
@@ -91,7 +95,7 @@ pub async fn hold_of(client: Client, key: &Key, run: &str, now: Timestamp) -> Re
 ///
 /// # Errors
 /// As for [`run_inputs`].
-pub async fn termination(client: Client, workflow_id: &str, run: &str) -> Result<Option<Terminated>, Error> {
+pub async fn find_termination(client: Client, workflow_id: &str, run: &str) -> Result<Option<Terminated>, StepError> {
     let mut last = Box::pin(history(client, workflow_id.to_owned(), run, HistoryEventFilterType::CloseEvent));
     while let Some(event) = last.next().await {
         if let Some(Attributes::WorkflowExecutionTerminatedEventAttributes(terminated)) = event?.attributes {
@@ -106,7 +110,7 @@ fn history(
     workflow_id: String,
     run: &str,
     filter: HistoryEventFilterType,
-) -> impl Stream<Item = Result<Entry, Error>> + Send + use<> {
+) -> impl Stream<Item = Result<HistoryEntry, StepError>> + Send + use<> {
     let span = debug_span!("temporal", call = "fetch_history", workflow = workflow_id, run);
     let execution =
         WorkflowExecutionInfo::builder().namespace(client.namespace()).workflow_id(workflow_id).run_id(run).build();
@@ -117,36 +121,39 @@ fn history(
     history.map(move |event| match event {
         Ok(event) => {
             let at = event.event_time.and_then(|at| Timestamp::new(at.seconds, at.nanos).ok());
-            Ok(Entry { at: at.unwrap_or_else(Timestamp::now), attributes: event.attributes })
+            Ok(HistoryEntry { at: at.unwrap_or_else(Timestamp::now), attributes: event.attributes })
         }
-        Err(WorkflowInteractionError::NotFound(_)) => Err(Error::HistoryGone { run: run.clone() }),
-        Err(error) => Err(Error::History { run: run.clone(), why: error.to_string() }),
+        Err(WorkflowInteractionError::NotFound(_)) => Err(StepError::HistoryGone { run: run.clone() }),
+        Err(error) => Err(StepError::History { run: run.clone(), why: error.to_string() }),
     })
 }
 
 #[derive(Default)]
-struct Commands {
+struct HoldReplay {
     asked: BTreeMap<String, Request>,
-    hold: Option<Hold>,
+    hold: Option<HoldCommand>,
 }
 
 /// Just the hold from a continued run's start argument.
 #[derive(Deserialize)]
 struct CarriedHold {
-    hold: Option<Hold>,
+    hold: Option<HoldCommand>,
 }
 
-impl Commands {
-    fn read(&mut self, attributes: Attributes) {
+impl HoldReplay {
+    fn apply_event(&mut self, attributes: Attributes) {
         match attributes {
             Attributes::WorkflowExecutionStartedEventAttributes(started) => {
                 // The first run's argument comes from a producer, not from us.
                 let continued = !started.continued_execution_run_id.is_empty();
-                self.hold = first::<CarriedHold>(started.input.filter(|_| continued)).and_then(|carried| carried.hold);
+                self.hold =
+                    first_payload::<CarriedHold>(started.input.filter(|_| continued)).and_then(|carried| carried.hold);
             }
-            Attributes::WorkflowExecutionUpdateAdmittedEventAttributes(admitted) => self.ask(admitted.request, None),
+            Attributes::WorkflowExecutionUpdateAdmittedEventAttributes(admitted) => {
+                self.record_request(admitted.request, None);
+            }
             Attributes::WorkflowExecutionUpdateAcceptedEventAttributes(accepted) => {
-                self.ask(accepted.accepted_request, Some(accepted.protocol_instance_id));
+                self.record_request(accepted.accepted_request, Some(accepted.protocol_instance_id));
             }
             Attributes::WorkflowExecutionUpdateCompletedEventAttributes(completed) => {
                 let id = completed.meta.map(|meta| meta.update_id).unwrap_or_default();
@@ -163,7 +170,7 @@ impl Commands {
     }
 
     /// After a reset, the admitted event contains the request, and the accepted event does not.
-    fn ask(&mut self, request: Option<Request>, id: Option<String>) {
+    fn record_request(&mut self, request: Option<Request>, id: Option<String>) {
         let Some(request) = request else { return };
         let of_request = request.meta.as_ref().map(|meta| meta.update_id.clone()).filter(|id| !id.is_empty());
         if let Some(id) = of_request.or(id) {
@@ -175,10 +182,16 @@ impl Commands {
         let Some(input) = request.input else { return };
         match input.name.as_str() {
             // Without pending events, a hold or drop has no effect.
-            "hold" if first::<Held>(Some(answer.clone())).is_some_and(|held| held != Held::default()) => {
-                self.hold = first(input.args);
+            "hold"
+                if first_payload::<HoldResult>(Some(answer.clone()))
+                    .is_some_and(|held| held != HoldResult::default()) =>
+            {
+                self.hold = first_payload(input.args);
             }
-            "drop" if first::<Dropped>(Some(answer.clone())).is_some_and(|dropped| dropped != Dropped::default()) => {
+            "drop"
+                if first_payload::<DropResult>(Some(answer.clone()))
+                    .is_some_and(|dropped| dropped != DropResult::default()) =>
+            {
                 self.hold = None;
             }
             "release" => self.hold = None,
@@ -187,7 +200,7 @@ impl Commands {
     }
 }
 
-fn first<T: DeserializeOwned>(payloads: Option<Payloads>) -> Option<T> {
+fn first_payload<T: DeserializeOwned>(payloads: Option<Payloads>) -> Option<T> {
     let payload = payloads?.payloads.into_iter().next()?;
     serde_json::from_slice(&payload.data).ok()
 }
@@ -198,7 +211,7 @@ fn input_of(attributes: Option<Attributes>, key: &Key) -> Result<RunInput, Unrea
         Some(Attributes::WorkflowExecutionStartedEventAttributes(started)) => RunInput::from_started_event(started),
         Some(Attributes::WorkflowExecutionSignaledEventAttributes(signal)) if signal.signal_name == SIGNAL => {
             // The run itself recorded its dead letters, so we never use this number.
-            let sorted = Inbound::from(payloads(signal.input)).for_key(key, 0);
+            let sorted = InboundSignal::from(payloads(signal.input)).for_key(key, 0);
             Ok(RunInput { events: sorted.events, retracts: sorted.retracts, runs: Vec::new() })
         }
         _ => Ok(RunInput::default()),
@@ -216,7 +229,7 @@ mod tests {
         },
         update::v1::{Input, Meta, Outcome as UpdateOutcome},
     };
-    use tidings_model::{Event, command::Order};
+    use tidings_model::{Event, command::CommandContext};
 
     use super::*;
 
@@ -257,9 +270,9 @@ mod tests {
 
     /// The operator who holds the key after these events.
     fn holder(history: impl IntoIterator<Item = Attributes>) -> Option<String> {
-        let mut commands = Commands::default();
-        history.into_iter().for_each(|attributes| commands.read(attributes));
-        commands.hold.map(|Hold { order: Order { by, .. }, .. }| by)
+        let mut commands = HoldReplay::default();
+        history.into_iter().for_each(|attributes| commands.apply_event(attributes));
+        commands.hold.map(|HoldCommand { order: CommandContext { by, .. }, .. }| by)
     }
 
     #[test]
@@ -269,17 +282,17 @@ mod tests {
             serde_json::from_value(json!({"event_id": "fp", "category": "outage", "occurred_at": at(second)})).unwrap()
         };
         let retract = |id: &str| Retract::Event(id.to_owned());
-        let mut retracts = Retracts::default();
+        let mut retracts = RetractTimes::default();
         let mut dated = |events: &[i64], retract: Retract| {
             let events = events.iter().map(|second| firing(*second)).collect();
-            retracts.dated(RunInput { events, retracts: vec![retract], runs: Vec::new() }, at(100)).retracts
+            retracts.date_retracts(RunInput { events, retracts: vec![retract], runs: Vec::new() }, at(100)).retracts
         };
-        let until = |id: &str, second| [retract(id).until(at(second))];
+        let until = |id: &str, second| [retract(id).with_until(at(second))];
         assert_eq!(dated(&[], retract("fp")), until("fp", 100), "it came before its event");
         assert_eq!(dated(&[10], retract("fp")), until("fp", 10));
         assert_eq!(dated(&[20, 15], retract("other")), until("other", 100));
         assert_eq!(dated(&[5], retract("fp")), until("fp", 20));
-        assert_eq!(dated(&[30], retract("fp").until(at(20))), until("fp", 20), "as the run handed it over");
+        assert_eq!(dated(&[30], retract("fp").with_until(at(20))), until("fp", 20), "as the run handed it over");
     }
 
     #[test]

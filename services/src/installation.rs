@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 use jiff::Timestamp;
 use temporalio_client::{Client, NamespacedClient as _};
 use tidings_model::{
-    installation::{BEAT, Installation, Standing},
+    installation::{BEAT, Installation, NamespaceOwnership},
     process::ProcessProfile,
 };
 use tidings_store::Store;
@@ -15,12 +15,12 @@ use tokio::time::sleep;
 use uuid::Uuid;
 
 use crate::{
-    namespace_claim::{Kept, read, write},
-    processes::Presence,
+    namespace_claim::{NamespaceClaim, read_claim, write_claim},
+    processes::ProcessPresence,
 };
 
 #[derive(Debug, thiserror::Error)]
-pub enum Refusal {
+pub enum ClaimRefusal {
     #[error(
         "the Temporal namespace {namespace} belongs to another installation ({identity}): check TEMPORAL_NAMESPACE and database_url. A \
          database from elsewhere, such as a dump of production in staging, takes the namespace over with `tidings migrate \
@@ -44,10 +44,10 @@ pub enum Refusal {
     Clock { fault: String },
 }
 
-impl Refusal {
+impl ClaimRefusal {
     /// How many failed checks in a row to tolerate: another worker may repair the heartbeat, or the clock was
     /// read at a bad moment.
-    const fn doubts(&self) -> u32 {
+    const fn tolerated_failures(&self) -> u32 {
         match self {
             Self::Copy { .. } => 2,
             Self::Clock { .. } => 1,
@@ -59,11 +59,11 @@ impl Refusal {
 #[derive(Debug, thiserror::Error)]
 pub enum InstallationError {
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] ClaimRefusal),
     #[error(transparent)]
-    Store(#[from] tidings_store::Error),
+    Store(#[from] tidings_store::StoreError),
     #[error("Temporal does not say to which installation the namespace belongs: {0}")]
-    Temporal(#[from] tidings_client::Error),
+    Temporal(#[from] tidings_client::EmitError),
 }
 
 /// Checks the database's claim to the namespace. This needs one Temporal call, or none if the database has no
@@ -75,11 +75,11 @@ pub async fn check(store: &dyn Store, temporal: &Client) -> Result<(), Installat
     if store.installation().await?.is_none() {
         return Ok(());
     }
-    let kept = read(temporal).await?;
+    let kept = read_claim(temporal).await?;
     // Read this after the namespace, because a worker updates the database first.
     let Some(installation) = store.installation().await? else { return Ok(()) };
     let now = Timestamp::now();
-    Ok(accepted(&installation.standing(kept.claim(), now), temporal, now)?)
+    Ok(check_standing(&installation.check_ownership(kept.claim(), now), temporal, now)?)
 }
 
 /// Gives the database an identity and claims the namespace unless it has another owner. With `adopt`, takes
@@ -88,23 +88,23 @@ pub async fn check(store: &dyn Store, temporal: &Client) -> Result<(), Installat
 /// # Errors
 /// See [`InstallationError`].
 pub async fn claim(store: &dyn Store, temporal: &Client, adopt: bool) -> Result<(), InstallationError> {
-    let kept = read(temporal).await?;
+    let kept = read_claim(temporal).await?;
     let now = Timestamp::now();
     let mut installation = store.put_installation(Uuid::new_v4(), false).await?;
     if adopt {
         if let Some(at) = kept.claim().and_then(|claim| claim.seen_lately(now)) {
             let seconds = now.duration_since(at).as_secs();
-            return Err(Refusal::InUse { namespace: temporal.namespace(), seconds }.into());
+            return Err(ClaimRefusal::InUse { namespace: temporal.namespace(), seconds }.into());
         }
         installation = store.put_installation(Uuid::new_v4(), true).await?;
     } else {
-        let standing = installation.standing(kept.claim(), now);
-        accepted(&standing, temporal, now)?;
-        if standing == Standing::Ours {
+        let standing = installation.check_ownership(kept.claim(), now);
+        check_standing(&standing, temporal, now)?;
+        if standing == NamespaceOwnership::Ours {
             return Ok(());
         }
     }
-    Ok(write(temporal, &installation.claim(None), &kept).await?)
+    Ok(write_claim(temporal, &installation.claim(None), &kept).await?)
 }
 
 /// Transfers the claim after a database migration, so the first worker there need not wait. Make sure no
@@ -113,34 +113,36 @@ pub async fn claim(store: &dyn Store, temporal: &Client, adopt: bool) -> Result<
 /// # Errors
 /// See [`InstallationError`].
 pub async fn hand_over(from: &Installation, to: &Installation, temporal: &Client) -> Result<(), InstallationError> {
-    let kept = read(temporal).await?;
-    if kept.claim().is_some_and(|claim| claim.identity == from.identity && from.has(claim)) {
-        write(temporal, &to.claim(None), &kept).await?;
+    let kept = read_claim(temporal).await?;
+    if kept.claim().is_some_and(|claim| claim.identity == from.identity && from.matches_claim(claim)) {
+        write_claim(temporal, &to.claim(None), &kept).await?;
     }
     Ok(())
 }
 
-fn accepted(standing: &Standing, temporal: &Client, now: Timestamp) -> Result<(), Refusal> {
+fn check_standing(standing: &NamespaceOwnership, temporal: &Client, now: Timestamp) -> Result<(), ClaimRefusal> {
     let namespace = temporal.namespace();
     match *standing {
-        Standing::Vacant | Standing::Ours => Ok(()),
-        Standing::Foreign { identity } => Err(Refusal::Foreign { namespace, identity }),
-        Standing::Copy { seen_at } => Err(Refusal::Copy { namespace, seconds: now.duration_since(seen_at).as_secs() }),
+        NamespaceOwnership::Vacant | NamespaceOwnership::Ours => Ok(()),
+        NamespaceOwnership::Foreign { identity } => Err(ClaimRefusal::Foreign { namespace, identity }),
+        NamespaceOwnership::Copy { seen_at } => {
+            Err(ClaimRefusal::Copy { namespace, seconds: now.duration_since(seen_at).as_secs() })
+        }
     }
 }
 
-pub struct Beats {
+pub struct WorkerHeartbeat {
     store: Arc<dyn Store>,
     temporal: Client,
-    presence: Presence,
+    presence: ProcessPresence,
     last: Option<Uuid>,
     doubts: u32,
 }
 
-impl Beats {
+impl WorkerHeartbeat {
     #[must_use]
     pub fn new(store: Arc<dyn Store>, temporal: Client, profile: ProcessProfile) -> Self {
-        let presence = Presence::new(store.clone(), profile);
+        let presence = ProcessPresence::new(store.clone(), profile);
         Self { store, temporal, presence, last: None, doubts: 0 }
     }
 
@@ -156,28 +158,28 @@ impl Beats {
     /// See [`InstallationError`].
     pub async fn beat(&mut self) -> Result<(), InstallationError> {
         if let Some(fault) = self.presence.beat(Some(&self.temporal)).await? {
-            return Err(Refusal::Clock { fault }.into());
+            return Err(ClaimRefusal::Clock { fault }.into());
         }
-        let kept = read(&self.temporal).await?;
-        if matches!(kept, Kept::Nothing) {
+        let kept = read_claim(&self.temporal).await?;
+        if matches!(kept, NamespaceClaim::Nothing) {
             return Ok(());
         }
         let Some(installation) = self.store.installation().await? else { return Ok(()) };
         let now = Timestamp::now();
         let claimed = kept.claim().map(|claim| claim.beat);
         if claimed.is_none() || claimed != self.last {
-            accepted(&installation.standing(kept.claim(), now), &self.temporal, now)?;
+            check_standing(&installation.check_ownership(kept.claim(), now), &self.temporal, now)?;
         }
         let mut next = Installation { ..installation };
         // If the namespace missed a heartbeat, write it again, so it is never more than one behind.
         if claimed == Some(next.beat) {
             let to = Uuid::new_v4();
-            if !self.store.beat(next.beat, to, now).await? {
+            if !self.store.advance_beat(next.beat, to, now).await? {
                 return Ok(());
             }
             next.beat = to;
         }
-        write(&self.temporal, &next.claim(Some(now)), &kept).await?;
+        write_claim(&self.temporal, &next.claim(Some(now)), &kept).await?;
         self.last = Some(next.beat);
         Ok(())
     }
@@ -186,13 +188,13 @@ impl Beats {
     /// worker's heartbeat until its next one, so a copy is refused after three checks in a row, a wrong clock
     /// after two.
     #[must_use]
-    pub fn run(mut self) -> BoxFuture<'static, Refusal> {
+    pub fn run(mut self) -> BoxFuture<'static, ClaimRefusal> {
         Box::pin(async move {
             loop {
                 sleep(BEAT.unsigned_abs()).await;
                 match self.beat().await {
                     Ok(()) => self.doubts = 0,
-                    Err(InstallationError::Refused(refusal)) if self.doubts < refusal.doubts() => {
+                    Err(InstallationError::Refused(refusal)) if self.doubts < refusal.tolerated_failures() => {
                         tracing::warn!(%refusal, "this worker looks again before it stops");
                         self.doubts += 1;
                     }

@@ -20,6 +20,6 @@ pub mod team_service;
 pub mod unsubscribe;
 pub mod visibility;
 
-pub use deps::Deps;
-pub use error::{Error, ErrorKind};
+pub use deps::StepServices;
+pub use error::{ErrorKind, StepError};
 pub use team_directory::TeamDirectory;

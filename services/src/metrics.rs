@@ -8,14 +8,14 @@ use std::sync::LazyLock;
 use jiff::SignedDuration;
 use prometheus_client::metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram};
 use tidings_model::{
-    Alert, ZoneData,
+    AlertName, ZoneData,
     attempt::AttemptClass,
-    records::Origin,
+    records::MessageOrigin,
     rules::seen::SeenResult,
     settings::Settings,
     subscription::DeliveryResult,
-    troubled_run::Trouble,
-    window::{Closed, Outcome},
+    troubled_run::RunTrouble,
+    window::{DigestOutcome, WindowEnd},
     zone_data,
 };
 use uuid::Uuid;
@@ -25,111 +25,117 @@ pub mod table;
 pub mod fleet;
 pub mod labels;
 
-use fleet::Fleet;
-use labels::{Answered, Asked, Attempt, Delivery, Ended, OfTrouble, OfType, ZoneDataOf, digest_type};
+use fleet::FleetMetrics;
+use labels::{
+    AttemptLabels, DirectoryLabels, NoticeLabels, OutcomeLabels, SeenLabels, TroubleLabels, TypeLabels, ZoneDataLabels,
+    digest_type,
+};
 
-static METRICS: LazyLock<Metrics> = LazyLock::new(Metrics::default);
-static FLEET: LazyLock<Fleet> = LazyLock::new(Fleet::default);
+static METRICS: LazyLock<ProcessMetrics> = LazyLock::new(ProcessMetrics::default);
+static FLEET: LazyLock<FleetMetrics> = LazyLock::new(FleetMetrics::default);
 
 const LATENESS: [f64; 14] =
     [1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0, 1_800.0, 3_600.0, 10_800.0, 43_200.0, 86_400.0];
 
-type Lateness = Family<OfType, Histogram, fn() -> Histogram>;
+type LatenessFamily = Family<TypeLabels, Histogram, fn() -> Histogram>;
 
 metrics_table! {
-    struct Metrics {
-        attempts: Family<Attempt, Counter>, "Attempts to deliver a message that ended";
-        digests: Family<Ended, Counter>, "Digests that ended";
-        events: Family<OfType, Counter>, "Events that left a window for the ledger";
-        seen_questions: Family<Asked, Counter>, "Questions to the services that know which events were seen";
-        directory_answers: Family<Answered, Counter>, "Answers of the team's own directory of recipients";
-        notices: Family<Delivery, Counter>, "Deliveries of notices to subscriptions, by their ends";
+    struct ProcessMetrics {
+        attempts: Family<AttemptLabels, Counter>, "Attempts to deliver a message that ended";
+        digests: Family<OutcomeLabels, Counter>, "Digests that ended";
+        events: Family<TypeLabels, Counter>, "Events that left a window for the ledger";
+        seen_questions: Family<SeenLabels, Counter>, "Questions to the services that know which events were seen";
+        directory_answers: Family<DirectoryLabels, Counter>, "Answers of the team's own directory of recipients";
+        notices: Family<NoticeLabels, Counter>, "Deliveries of notices to subscriptions, by their ends";
         dead_letters: Counter, "Signals and events that could not be decoded";
         digests_failed: Counter, "Digests that could not be delivered: alert=digest_failed";
         messages_failed: Counter, "Single messages that could not be delivered: alert=message_failed";
         start_options: Counter, "Digests started with a timeout, a retry policy or a cron schedule: alert=start_options";
         unknown_zones: Counter, "Plans for recipients whose zone no zone data has: alert=unknown_zone";
-        zone_data: Family<ZoneDataOf, Gauge>, "1 for the release of the zone data that this process uses, and its source";
-        runs_recovered: Family<OfTrouble, Counter>, "Runs that ended without their code and were recovered: alert=run_recovered";
-        claim_lateness: Lateness = lateness(), "Time from a window's due time to its claim", Seconds;
-        acceptance_lateness: Lateness = lateness(), "Time from a digest's due time to the relay's acceptance", Seconds;
+        zone_data: Family<ZoneDataLabels, Gauge>, "1 for the release of the zone data that this process uses, and its source";
+        runs_recovered: Family<TroubleLabels, Counter>, "Runs that ended without their code and were recovered: alert=run_recovered";
+        claim_lateness: LatenessFamily = lateness(), "Time from a window's due time to its claim", Seconds;
+        acceptance_lateness: LatenessFamily = lateness(), "Time from a digest's due time to the relay's acceptance", Seconds;
     }
 }
 
-fn lateness() -> Lateness {
-    Lateness::new_with_constructor(|| Histogram::new(LATENESS))
+fn lateness() -> LatenessFamily {
+    LatenessFamily::new_with_constructor(|| Histogram::new(LATENESS))
 }
 
 #[must_use]
-pub fn text() -> String {
-    table::text(|registry| {
+pub fn encode_text() -> String {
+    table::encode_text(|registry| {
         METRICS.register(registry);
         FLEET.register(registry);
     })
 }
 
 /// Creates a series at 0 for everything in the configuration, so Prometheus will see each first increase.
-pub fn prepare(settings: &Settings) {
+pub fn create_series(settings: &Settings) {
     for name in labels::digest_types(settings) {
-        let of = OfType { r#type: name.clone() };
+        let of = TypeLabels { r#type: name.clone() };
         drop(METRICS.events.get_or_create(&of));
         drop(METRICS.claim_lateness.get_or_create(&of));
         drop(METRICS.acceptance_lateness.get_or_create(&of));
-        for outcome in Outcome::ALL {
-            drop(METRICS.digests.get_or_create(&Ended { r#type: name.clone(), outcome: outcome.name() }));
+        for outcome in DigestOutcome::ALL {
+            drop(METRICS.digests.get_or_create(&OutcomeLabels { r#type: name.clone(), outcome: outcome.name() }));
         }
     }
     for relay in settings.relays.keys() {
         for class in AttemptClass::ALL {
-            drop(METRICS.attempts.get_or_create(&Attempt { relay: relay.clone(), class: class.name() }));
+            drop(METRICS.attempts.get_or_create(&AttemptLabels { relay: relay.clone(), class: class.name() }));
         }
     }
     let ZoneData { release, source, .. } = zone_data();
-    METRICS.zone_data.get_or_create(&ZoneDataOf { release: release.clone(), source: source.name() }).set(1);
-    FLEET.prepare(settings);
+    METRICS.zone_data.get_or_create(&ZoneDataLabels { release: release.clone(), source: source.name() }).set(1);
+    FLEET.create_series(settings);
 }
 
 #[must_use]
-pub fn fleet() -> &'static Fleet {
+pub fn fleet() -> &'static FleetMetrics {
     &FLEET
 }
 
-pub fn attempt(relay: &str, class: AttemptClass) {
-    METRICS.attempts.get_or_create(&Attempt { relay: relay.to_owned(), class: class.name() }).inc();
+pub fn count_attempt(relay: &str, class: AttemptClass) {
+    METRICS.attempts.get_or_create(&AttemptLabels { relay: relay.to_owned(), class: class.name() }).inc();
 }
 
-pub fn digest(settings: &Settings, name: &str, outcome: Outcome) {
-    METRICS.digests.get_or_create(&Ended { r#type: digest_type(settings, name), outcome: outcome.name() }).inc();
+pub fn count_digest(settings: &Settings, name: &str, outcome: DigestOutcome) {
+    METRICS
+        .digests
+        .get_or_create(&OutcomeLabels { r#type: digest_type(settings, name), outcome: outcome.name() })
+        .inc();
 }
 
-pub fn events(settings: &Settings, name: &str, count: u64) {
-    METRICS.events.get_or_create(&OfType { r#type: digest_type(settings, name) }).inc_by(count);
+pub fn count_events(settings: &Settings, name: &str, count: u64) {
+    METRICS.events.get_or_create(&TypeLabels { r#type: digest_type(settings, name) }).inc_by(count);
 }
 
-pub fn seen(settings: &Settings, name: &str, result: SeenResult) {
-    let asked = Asked { r#type: digest_type(settings, name), result: result.name() };
+pub fn count_seen(settings: &Settings, name: &str, result: SeenResult) {
+    let asked = SeenLabels { r#type: digest_type(settings, name), result: result.name() };
     METRICS.seen_questions.get_or_create(&asked).inc();
 }
 
 pub fn directory_answered(result: &'static str) {
-    METRICS.directory_answers.get_or_create(&Answered { result }).inc();
+    METRICS.directory_answers.get_or_create(&DirectoryLabels { result }).inc();
 }
 
-pub fn notice(subscription: &str, result: DeliveryResult) {
-    METRICS.notices.get_or_create(&Delivery { subscription: subscription.to_owned(), result: result.name() }).inc();
+pub fn count_notice(subscription: &str, result: DeliveryResult) {
+    METRICS.notices.get_or_create(&NoticeLabels { subscription: subscription.to_owned(), result: result.name() }).inc();
 }
 
-pub fn claimed(settings: &Settings, name: &str, late: SignedDuration) {
-    observe(&METRICS.claim_lateness, settings, name, late);
+pub fn observe_claim(settings: &Settings, name: &str, late: SignedDuration) {
+    observe_lateness(&METRICS.claim_lateness, settings, name, late);
 }
 
-pub fn accepted(settings: &Settings, name: &str, late: SignedDuration) {
-    observe(&METRICS.acceptance_lateness, settings, name, late);
+pub fn observe_accepted(settings: &Settings, name: &str, late: SignedDuration) {
+    observe_lateness(&METRICS.acceptance_lateness, settings, name, late);
 }
 
 /// A digest sent early, e.g. after a flush, is not late.
-fn observe(lateness: &Lateness, settings: &Settings, name: &str, late: SignedDuration) {
-    let of = OfType { r#type: digest_type(settings, name) };
+fn observe_lateness(lateness: &LatenessFamily, settings: &Settings, name: &str, late: SignedDuration) {
+    let of = TypeLabels { r#type: digest_type(settings, name) };
     lateness.get_or_create(&of).observe(late.as_secs_f64().max(0.0));
 }
 
@@ -149,8 +155,8 @@ pub fn digest_failed() {
     METRICS.digests_failed.inc();
 }
 
-pub fn run_recovered(trouble: Trouble) {
-    METRICS.runs_recovered.get_or_create(&OfTrouble { trouble: trouble.name() }).inc();
+pub fn run_recovered(trouble: RunTrouble) {
+    METRICS.runs_recovered.get_or_create(&TroubleLabels { trouble: trouble.name() }).inc();
 }
 
 pub fn message_failed() {
@@ -159,18 +165,18 @@ pub fn message_failed() {
 
 /// Logs the end, and alerts operators and returns `true` if it is failed or ambiguous. The reason contains no
 /// address.
-pub fn alert_ended(id: Uuid, origin: &Origin, Closed { outcome, why }: &Closed) -> bool {
-    if !matches!(outcome, Outcome::Failed | Outcome::Ambiguous) {
+pub fn alert_ended(id: Uuid, origin: &MessageOrigin, WindowEnd { outcome, why }: &WindowEnd) -> bool {
+    if !matches!(outcome, DigestOutcome::Failed | DigestOutcome::Ambiguous) {
         return false;
     }
     match origin {
-        Origin::Digest(_) => {
+        MessageOrigin::Digest(_) => {
             digest_failed();
-            tracing::error!(alert = %Alert::DigestFailed, digest_id = %id, why, "a digest could not be delivered");
+            tracing::error!(alert = %AlertName::DigestFailed, digest_id = %id, why, "a digest could not be delivered");
         }
-        Origin::Single { .. } => {
+        MessageOrigin::Single { .. } => {
             message_failed();
-            tracing::error!(alert = %Alert::MessageFailed, id = %id, why, "a message could not be delivered");
+            tracing::error!(alert = %AlertName::MessageFailed, id = %id, why, "a message could not be delivered");
         }
     }
     true

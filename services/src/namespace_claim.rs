@@ -16,26 +16,26 @@ use temporalio_common::protos::temporal::api::{
 };
 use tidings_client::check_namespace;
 use tidings_model::{
-    installation::{Claim, SCHEDULE},
+    installation::{InstallationClaim, SCHEDULE},
     process::clock_offset,
 };
 use tokio::time::sleep;
 use tracing::{Instrument as _, Span, debug_span};
 use uuid::Uuid;
 
-pub enum Kept {
+pub enum NamespaceClaim {
     /// The server has no schedules or does not let us read them, so we cannot refuse anything.
     Nothing,
     Vacant,
     Claimed {
-        claim: Option<Claim>,
+        claim: Option<InstallationClaim>,
         conflict_token: Vec<u8>,
         updated_at: Option<Timestamp>,
     },
 }
 
-impl Kept {
-    pub const fn claim(&self) -> Option<&Claim> {
+impl NamespaceClaim {
+    pub const fn claim(&self) -> Option<&InstallationClaim> {
         match self {
             Self::Claimed { claim, .. } => claim.as_ref(),
             Self::Nothing | Self::Vacant => None,
@@ -43,7 +43,7 @@ impl Kept {
     }
 }
 
-pub async fn read(temporal: &Client) -> Result<Kept, tidings_client::Error> {
+pub async fn read_claim(temporal: &Client) -> Result<NamespaceClaim, tidings_client::EmitError> {
     let request = DescribeScheduleRequest { namespace: temporal.namespace(), schedule_id: SCHEDULE.to_owned() };
     let mut service = temporal.connection().workflow_service();
     match service.describe_schedule(request.into_request()).instrument(call("describe_schedule")).await {
@@ -52,15 +52,15 @@ pub async fn read(temporal: &Client) -> Result<Kept, tidings_client::Error> {
             let claim = described.schedule.and_then(claim_of);
             let updated_at = described.info.and_then(|info| info.update_time);
             let updated_at = updated_at.and_then(|at| Timestamp::new(at.seconds, at.nanos).ok());
-            Ok(Kept::Claimed { claim, conflict_token: described.conflict_token, updated_at })
+            Ok(NamespaceClaim::Claimed { claim, conflict_token: described.conflict_token, updated_at })
         }
         Err(status) if status.code() == Code::NotFound => {
             check_namespace(&status)?;
-            Ok(Kept::Vacant)
+            Ok(NamespaceClaim::Vacant)
         }
         Err(status) if has_no_schedules(&status) => {
             tracing::debug!(%status, "the namespace cannot say to which installation it belongs");
-            Ok(Kept::Nothing)
+            Ok(NamespaceClaim::Nothing)
         }
         Err(status) => Err((&status).into()),
     }
@@ -71,19 +71,23 @@ fn has_no_schedules(status: &Status) -> bool {
         || status.message().contains("chedules are not enabled")
 }
 
-pub async fn write(temporal: &Client, claim: &Claim, kept: &Kept) -> Result<(), tidings_client::Error> {
+pub async fn write_claim(
+    temporal: &Client,
+    claim: &InstallationClaim,
+    kept: &NamespaceClaim,
+) -> Result<(), tidings_client::EmitError> {
     let (namespace, schedule_id) = (temporal.namespace(), SCHEDULE.to_owned());
     let (identity, request_id) = (temporal.identity(), Uuid::new_v4().to_string());
     let schedule = Some(schedule_of(claim));
     let mut service = temporal.connection().workflow_service();
     let written = match kept {
-        Kept::Nothing => return Ok(()),
-        Kept::Vacant => {
+        NamespaceClaim::Nothing => return Ok(()),
+        NamespaceClaim::Vacant => {
             let request =
                 CreateScheduleRequest { namespace, schedule_id, schedule, identity, request_id, ..Default::default() };
             service.create_schedule(request.into_request()).instrument(call("create_schedule")).await.map(drop)
         }
-        Kept::Claimed { conflict_token, .. } => {
+        NamespaceClaim::Claimed { conflict_token, .. } => {
             let conflict_token = conflict_token.clone();
             let request = UpdateScheduleRequest {
                 namespace,
@@ -110,13 +114,13 @@ const CLOCK_PAUSE: Duration = Duration::from_millis(100);
 
 /// Measures how far this clock is ahead of Temporal's. No call returns the server's time, so we rewrite the
 /// claim and read the update time. `None` without a claim, or if no update is visible within two seconds.
-pub async fn temporal_clock_offset(temporal: &Client) -> Result<Option<SignedDuration>, tidings_client::Error> {
+pub async fn temporal_clock_offset(temporal: &Client) -> Result<Option<SignedDuration>, tidings_client::EmitError> {
     let begun = Timestamp::now();
-    let kept = read(temporal).await?;
-    let Kept::Claimed { claim: Some(claim), updated_at: before, .. } = &kept else { return Ok(None) };
-    write(temporal, claim, &kept).await?;
+    let kept = read_claim(temporal).await?;
+    let NamespaceClaim::Claimed { claim: Some(claim), updated_at: before, .. } = &kept else { return Ok(None) };
+    write_claim(temporal, claim, &kept).await?;
     for _ in 0..CLOCK_LOOKS {
-        if let Kept::Claimed { updated_at: Some(updated_at), .. } = read(temporal).await?
+        if let NamespaceClaim::Claimed { updated_at: Some(updated_at), .. } = read_claim(temporal).await?
             && Some(updated_at) != *before
         {
             return Ok(Some(clock_offset(begun, updated_at, Timestamp::now())));
@@ -126,7 +130,7 @@ pub async fn temporal_clock_offset(temporal: &Client) -> Result<Option<SignedDur
     Ok(None)
 }
 
-fn schedule_of(claim: &Claim) -> Schedule {
+fn schedule_of(claim: &InstallationClaim) -> Schedule {
     let name = SCHEDULE.to_owned();
     let data = serde_json::json!(claim).to_string().into_bytes();
     let metadata = [("encoding".to_owned(), b"json/plain".to_vec())].into();
@@ -146,7 +150,7 @@ fn schedule_of(claim: &Claim) -> Schedule {
     }
 }
 
-fn claim_of(schedule: Schedule) -> Option<Claim> {
+fn claim_of(schedule: Schedule) -> Option<InstallationClaim> {
     let Some(Action::StartWorkflow(start)) = schedule.action?.action else { return None };
     serde_json::from_slice(&start.input?.payloads.first()?.data).ok()
 }
@@ -163,7 +167,7 @@ mod tests {
     fn a_schedule_brings_its_claim_back_and_never_fires() {
         let (identity, beat) = (Uuid::from_u128(1), Uuid::from_u128(2));
         for at in [None, Some(Timestamp::from_second(1_800_000_000).unwrap())] {
-            let claim = Claim { identity, beat, place: "here".into(), at };
+            let claim = InstallationClaim { identity, beat, place: "here".into(), at };
             let schedule = schedule_of(&claim);
             assert!(schedule.state.as_ref().is_some_and(|state| state.paused));
             assert_eq!(claim_of(schedule), Some(claim));

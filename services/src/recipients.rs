@@ -3,12 +3,11 @@
 use std::collections::BTreeSet;
 
 use tidings_model::{
-    EmailAddress, Key, PersonId,
+    EmailAddress, Key, PersonId, check_zone,
     foreign_text::clean_edges,
-    limits::Invalid,
+    limits::InvalidField,
     records::RecipientChange,
     settings::{FormerNames, Settings},
-    zone,
 };
 
 pub const COLUMNS: [&str; 6] = ["tenant", "user", "address", "name", "zone", "locale"];
@@ -21,8 +20,8 @@ pub struct WrongValue {
     pub problem: String,
 }
 
-impl From<Invalid> for WrongValue {
-    fn from(Invalid { field, problem }: Invalid) -> Self {
+impl From<InvalidField> for WrongValue {
+    fn from(InvalidField { field, problem }: InvalidField) -> Self {
         Self { field, written: String::new(), problem }
     }
 }
@@ -33,7 +32,7 @@ impl From<Invalid> for WrongValue {
 ///
 /// # Errors
 /// The first invalid field with its remedy.
-pub fn recipient(
+pub fn validate_recipient(
     names: &FormerNames,
     digest_types: impl Fn(&str) -> BTreeSet<String>,
     value: impl Fn(&str) -> Option<String>,
@@ -54,12 +53,12 @@ pub fn recipient(
         return Err(wrong("address", written, "is required".to_owned()));
     }
     let address = match written.parse::<EmailAddress>() {
-        Ok(address) => address.written().to_owned(),
+        Ok(address) => address.as_written().to_owned(),
         Err(error) => return Err(wrong("address", written, error.to_string())),
     };
     let zone = match value("zone") {
         Some(written) if !written.is_empty() => {
-            Some(zone(&written).map_err(|problem| wrong("zone", written, problem))?)
+            Some(check_zone(&written).map_err(|problem| wrong("zone", written, problem))?)
         }
         none => none,
     };
@@ -95,7 +94,7 @@ mod tests {
                 "address" => Some("ann@example.net".to_owned()),
                 _ => None,
             };
-            let row = recipient(&names, |_| BTreeSet::new(), value);
+            let row = validate_recipient(&names, |_| BTreeSet::new(), value);
             assert_eq!(row.map(|row| row.tenant).as_deref(), Ok(stored));
         }
     }
@@ -105,7 +104,7 @@ mod tests {
         let user = "u".repeat(230);
         let row = |types: &[&str]| {
             let types: BTreeSet<_> = types.iter().map(|&name| name.to_owned()).collect();
-            let checked = recipient(
+            let checked = validate_recipient(
                 &FormerNames::default(),
                 |_| types.clone(),
                 |column| match column {
@@ -126,7 +125,7 @@ mod tests {
     #[test]
     fn a_zone_is_stored_by_the_name_that_it_has_today() {
         let row = |zone: &str| {
-            let checked = recipient(
+            let checked = validate_recipient(
                 &FormerNames::default(),
                 |_| BTreeSet::new(),
                 |column| match column {

@@ -9,11 +9,15 @@ use std::{
 
 use futures::future::join_all;
 use jiff::{SignedDuration, Timestamp};
-use tidings_mail::smtp::{AttemptOutcome, Lane, Limits, Mailer, Ready, Slot, Timeouts, Withdrawal};
+use tidings_mail::smtp::{
+    AttemptOutcome, ConnectionSlot, PoolLimits, ReadyTransaction, SendLane, SmtpMailer, SmtpTimeouts, WithdrawReason,
+};
 use tidings_model::{
     Provider, RelaysToday,
     attempt::AttemptClass,
-    breaker::{self, Answer, Breaker, Cause, DomainRun, Sign, VersionedBreaker, tag},
+    breaker::{
+        self, BreakerCause, BreakerDecision, CircuitBreaker, DomainRun, RelayObservation, VersionedBreaker, hash_tag,
+    },
     records::AuditEntry,
     settings::{RelaySettings, Settings},
 };
@@ -28,7 +32,7 @@ mod breakers;
 mod view;
 
 pub use breakers::BreakerCommand;
-pub use breakers::reported;
+pub use breakers::count_reports;
 use breakers::{CAS_RETRIES, report};
 pub use view::{ExplainedRefusal, RelayView};
 
@@ -41,8 +45,8 @@ const SUCCESS_BATCH: u32 = 50;
 
 /// The configured relays. All workers share the breakers in the store.
 #[derive(Default)]
-pub struct Relays {
-    by_name: BTreeMap<String, Relay>,
+pub struct RelaySet {
+    by_name: BTreeMap<String, RelayEntry>,
     today: RelaysToday,
     seen: Mutex<BreakerCache>,
     /// Committed messages with an attempt in this process which is not recorded as ended yet.
@@ -50,18 +54,18 @@ pub struct Relays {
 }
 
 pub struct AwaitedReply<'a> {
-    relays: &'a Relays,
+    relays: &'a RelaySet,
     message: Uuid,
 }
 
 impl Drop for AwaitedReply<'_> {
     fn drop(&mut self) {
-        self.relays.awaited().remove(&self.message);
+        self.relays.lock_awaited().remove(&self.message);
     }
 }
 
-struct Relay {
-    mailer: Mailer,
+struct RelayEntry {
+    mailer: SmtpMailer,
     provider: Provider,
     pool: Option<String>,
     reply_time: Duration,
@@ -75,21 +79,21 @@ struct BreakerCache {
     domains: BTreeMap<String, DomainRun>,
 }
 
-pub enum Choice<'a> {
-    By(Route<'a>),
+pub enum RelayChoice<'a> {
+    By(RelayRoute<'a>),
     Wait { until: Timestamp, why: String },
 }
 
-pub struct Route<'a> {
+pub struct RelayRoute<'a> {
     name: &'a str,
-    relay: &'a Relay,
+    relay: &'a RelayEntry,
     tenant: Option<String>,
     message: Uuid,
     sender: Option<String>,
     has_alternative: bool,
 }
 
-impl Route<'_> {
+impl RelayRoute<'_> {
     #[must_use]
     pub fn name(&self) -> &str {
         self.name
@@ -100,7 +104,7 @@ impl Route<'_> {
         self.message
     }
 
-    /// See [`Mailer::check`].
+    /// See [`SmtpMailer::check`].
     ///
     /// # Errors
     /// The phase in which the check failed, and the reason.
@@ -124,10 +128,10 @@ impl Route<'_> {
         self.remembers().is_some()
     }
 
-    /// See [`Provider::remembers`](tidings_model::Provider::remembers).
+    /// See [`Provider::deduplication_window`](tidings_model::Provider::deduplication_window).
     #[must_use]
     pub fn remembers(&self) -> Option<SignedDuration> {
-        self.relay.provider.remembers()
+        self.relay.provider.deduplication_window()
     }
 
     #[must_use]
@@ -136,17 +140,23 @@ impl Route<'_> {
     }
 
     /// Waits for one of the relay's connection slots. `None` once the relays are closed.
-    pub fn slot(&self, lane: Lane, to: &str) -> impl Future<Output = Option<Slot>> + use<> {
+    pub fn slot(&self, lane: SendLane, to: &str) -> impl Future<Output = Option<ConnectionSlot>> + use<> {
         let patience = self.has_alternative.then_some(CONNECT_PATIENCE);
-        let slot = self.relay.mailer.slot(lane, to);
+        let slot = self.relay.mailer.acquire_slot(lane, to);
         async move { Some(slot.await?.with_patience(patience)) }
     }
 
-    /// Calls [`Slot::offer`] with the provider's headers before the stored bytes.
+    /// Calls [`ConnectionSlot::offer`] with the provider's headers before the stored bytes.
     ///
     /// # Errors
     /// The attempt's outcome.
-    pub async fn offer(&self, slot: Slot, from: &str, to: &str, bytes: &[u8]) -> Result<Ready, AttemptOutcome> {
+    pub async fn offer(
+        &self,
+        slot: ConnectionSlot,
+        from: &str,
+        to: &str,
+        bytes: &[u8],
+    ) -> Result<ReadyTransaction, AttemptOutcome> {
         let headers = self.relay.provider.headers(self.message, self.relay.pool.as_deref());
         let span = debug_span!("smtp", relay = self.name, message = %self.message);
         if headers.is_empty() {
@@ -156,40 +166,43 @@ impl Route<'_> {
     }
 }
 
-impl Relays {
+impl RelaySet {
     /// Prepares each relay without connecting.
     ///
     /// # Errors
-    /// See [`Mailer::new`].
-    pub fn new(settings: &BTreeMap<String, RelaySettings>, timeouts: Timeouts) -> Result<Self, tidings_mail::Error> {
+    /// See [`SmtpMailer::new`].
+    pub fn new(
+        settings: &BTreeMap<String, RelaySettings>,
+        timeouts: SmtpTimeouts,
+    ) -> Result<Self, tidings_mail::MailError> {
         let relays = settings.iter().map(|(name, settings)| {
             let RelaySettings { per_connection: messages, connections, .. } = *settings;
-            let limits = Limits { messages, connections, ..Limits::default() };
+            let limits = PoolLimits { messages, connections, ..PoolLimits::default() };
             let RelaySettings { provider, pool, reply_timeout, .. } = settings.clone();
-            let timeouts = Timeouts { dot: reply_timeout.unwrap_or(timeouts.dot), ..timeouts };
-            let mailer = Mailer::new(settings.relay.clone(), limits, timeouts)?;
-            Ok((name.clone(), Relay { mailer, provider, pool, reply_time: timeouts.reply_time() }))
+            let timeouts = SmtpTimeouts { dot: reply_timeout.unwrap_or(timeouts.dot), ..timeouts };
+            let mailer = SmtpMailer::new(settings.relay.clone(), limits, timeouts)?;
+            Ok((name.clone(), RelayEntry { mailer, provider, pool, reply_time: timeouts.reply_time() }))
         });
-        let today = RelaysToday::named(settings.keys());
+        let today = RelaysToday::from_names(settings.keys());
         let by_name = relays.collect::<Result<_, _>>()?;
         Ok(Self { by_name, today, seen: Mutex::default(), awaited: Mutex::default() })
     }
 
     #[must_use]
     pub fn for_settings(self, settings: &Settings) -> Self {
-        Self { today: RelaysToday::of(settings), ..self }
+        Self { today: RelaysToday::from_settings(settings), ..self }
     }
 
     /// Marks the message as having a committed attempt in this process, until the guard is dropped.
     pub fn await_reply(&self, message: Uuid) -> AwaitedReply<'_> {
-        self.awaited().insert(message);
+        self.lock_awaited().insert(message);
         AwaitedReply { relays: self, message }
     }
 
     /// Returns `true` while a committed attempt in this process has no recorded end. After a freeze its
     /// timeout may have passed, but the reply is still being read.
     pub fn awaits_reply(&self, message: Uuid) -> bool {
-        self.awaited().contains(&message)
+        self.lock_awaited().contains(&message)
     }
 
     /// Maximum time for a relay's reply after a commit, over all relays, because the attempt may have used a
@@ -200,14 +213,14 @@ impl Relays {
     }
 
     #[must_use]
-    pub fn has(&self, route: &Route<'_>, name: &str) -> bool {
+    pub fn is_relay_of(&self, route: &RelayRoute<'_>, name: &str) -> bool {
         self.today.name_of(name) == route.name
     }
 
     /// Returns a route by this relay even if its breaker is open. `None` if the relay is not configured.
     #[must_use]
-    pub fn route(&self, name: &str, message: Uuid) -> Option<Route<'_>> {
-        self.by_name.get_key_value(self.today.name_of(name)).map(|(name, relay)| Route {
+    pub fn route(&self, name: &str, message: Uuid) -> Option<RelayRoute<'_>> {
+        self.by_name.get_key_value(self.today.name_of(name)).map(|(name, relay)| RelayRoute {
             name,
             relay,
             tenant: None,
@@ -222,25 +235,25 @@ impl Relays {
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn choose(
+    pub async fn choose_relay(
         &self,
         store: &dyn Store,
         names: &[String],
         tenant: Option<&str>,
         message: Uuid,
         now: Timestamp,
-    ) -> Result<Choice<'_>, tidings_store::Error> {
+    ) -> Result<RelayChoice<'_>, tidings_store::StoreError> {
         self.refresh(store).await?;
         let (mut until, mut why) = (Timestamp::MAX, Vec::new());
         let mut named = names.iter().filter_map(|name| self.by_name.get_key_value(name));
         while let Some((name, relay)) = named.next() {
-            let asked = self.asked(name, tenant);
-            let wait = wait(&asked, message, now);
+            let asked = self.breakers_for(name, tenant);
+            let wait = wait_until(&asked, message, now);
             if wait.is_none() {
                 if self.try_open(store, &asked, message, now).await? {
                     let tenant_name = tenant.map(str::to_owned);
-                    let has_alternative = named.any(|(name, _)| is_closed(&self.asked(name, tenant)));
-                    return Ok(Choice::By(Route {
+                    let has_alternative = named.any(|(name, _)| is_closed(&self.breakers_for(name, tenant)));
+                    return Ok(RelayChoice::By(RelayRoute {
                         name,
                         relay,
                         tenant: tenant_name,
@@ -257,7 +270,7 @@ impl Relays {
             why.extend(open.map(|(name, open)| format!("{name}: {}: {}", open.cause.name(), open.why)));
         }
         let none = || format!("none of the relays {} is configured", names.join(", "));
-        Ok(Choice::Wait { until, why: if why.is_empty() { none() } else { why.join("; ") } })
+        Ok(RelayChoice::Wait { until, why: if why.is_empty() { none() } else { why.join("; ") } })
     }
 
     /// Reports an attempt's outcome to the breakers of relay and tenant. `ended` is `true` if this ended the
@@ -265,57 +278,64 @@ impl Relays {
     pub async fn report_result(
         &self,
         store: &dyn Store,
-        route: &Route<'_>,
+        route: &RelayRoute<'_>,
         delivery: &AttemptOutcome,
         (to, ended): (&str, bool),
         now: Timestamp,
     ) {
-        let sign = Sign::of(delivery.phase, delivery.class, delivery.reply.is_some(), delivery.refusal());
+        let sign = RelayObservation::from_attempt(
+            delivery.phase,
+            delivery.class,
+            delivery.reply.is_some(),
+            delivery.refusal(),
+        );
         let sign = match sign {
-            Sign::Well(_) => {
-                self.mixes(store, route.name, to, now).await;
+            RelayObservation::Well(_) => {
+                self.count_acceptance(store, route.name, to, now).await;
                 sign
             }
-            _ if delivery.class.is_refusal() => self.refused(route.name, to, ended),
+            _ if delivery.class.is_refusal() => self.count_refusal(route.name, to, ended),
             _ => sign,
         };
         let Some(tenant) = &route.tenant else {
             return self.report_sign(store, route.name, route, sign, &delivery.detail, now).await;
         };
         self.report_sign(store, route.name, route, sign.of_relay(), &delivery.detail, now).await;
-        let name = breaker::name(route.name, Some(tenant));
+        let name = breaker::breaker_name(route.name, Some(tenant));
         self.report_sign(store, &name, route, sign.of_mail(), &delivery.detail, now).await;
     }
 
     /// Returns `true` if this refusal counts against the message rather than the relay. See
-    /// [`Breaker::charges`].
+    /// [`CircuitBreaker::charges_message`].
     #[must_use]
     pub fn charges(&self, relay: &str, message: Uuid, class: AttemptClass) -> bool {
-        self.seen(relay).breaker.charges(message, class)
+        self.cached_breaker(relay).breaker.charges_message(message, class)
     }
 
-    fn refused(&self, relay: &str, to: &str, ended: bool) -> Sign {
-        let refusals = self.seen(relay).breaker.refusals;
-        let (recipient, domain) = (tag(to), domain(to));
-        let mut seen = self.lock();
+    fn count_refusal(&self, relay: &str, to: &str, ended: bool) -> RelayObservation {
+        let refusals = self.cached_breaker(relay).breaker.refusals;
+        let (recipient, domain) = (hash_tag(to), domain_tag(to));
+        let mut seen = self.lock_cache();
         let run = seen.domains.entry(relay.to_owned()).or_default();
-        run.count(domain);
-        Sign::Refused { recipient, domain, is_alone: run.is_alone(&refusals), ended }
+        run.count_message(domain);
+        RelayObservation::Refused { recipient, domain, is_alone: run.is_alone(&refusals), ended }
     }
 
     /// Counts an accepted recipient. We record only once that a relay serves several domains.
-    async fn mixes(&self, store: &dyn Store, relay: &str, to: &str, now: Timestamp) {
-        let is_other = self.lock().domains.entry(relay.to_owned()).or_default().count(domain(to));
-        if !is_other || self.seen(relay).breaker.refusals.is_mixed {
+    async fn count_acceptance(&self, store: &dyn Store, relay: &str, to: &str, now: Timestamp) {
+        let is_other = self.lock_cache().domains.entry(relay.to_owned()).or_default().count_message(domain_tag(to));
+        if !is_other || self.cached_breaker(relay).breaker.refusals.is_mixed {
             return;
         }
-        if let Err(error) = breakers::change(store, &self.today, relay, None, now, Breaker::mixed).await {
+        if let Err(error) =
+            breakers::update_stored(store, &self.today, relay, None, now, CircuitBreaker::with_mixed_domains).await
+        {
             tracing::warn!(relay, %error, "that a relay has several domains cannot be recorded");
         }
     }
 
-    pub async fn give_up(&self, store: &dyn Store, route: &Route<'_>, now: Timestamp) {
-        self.report_result(store, route, &Withdrawal::Cancelled.into(), ("", false), now).await;
+    pub async fn give_up(&self, store: &dyn Store, route: &RelayRoute<'_>, now: Timestamp) {
+        self.report_result(store, route, &WithdrawReason::Cancelled.into(), ("", false), now).await;
     }
 
     /// Returns when one of `names` may accept `message`, after an attempt failed because of its relay.
@@ -329,10 +349,10 @@ impl Relays {
         tenant: Option<&str>,
         message: Uuid,
         now: Timestamp,
-    ) -> Result<Timestamp, tidings_store::Error> {
+    ) -> Result<Timestamp, tidings_store::StoreError> {
         self.refresh(store).await?;
         let known = names.iter().filter(|name| self.by_name.contains_key(*name));
-        let answers = known.map(|name| wait(&self.asked(name, tenant), message, now).unwrap_or(now));
+        let answers = known.map(|name| wait_until(&self.breakers_for(name, tenant), message, now).unwrap_or(now));
         Ok(answers.min().unwrap_or(now))
     }
 
@@ -341,13 +361,13 @@ impl Relays {
     }
 
     /// Skips a relay breaker opened by other tenants' email if this tenant is counted separately.
-    fn asked(&self, relay: &str, tenant: Option<&str>) -> Vec<(String, VersionedBreaker)> {
-        let of_relay = Some((relay.to_owned(), self.seen(relay)));
+    fn breakers_for(&self, relay: &str, tenant: Option<&str>) -> Vec<(String, VersionedBreaker)> {
+        let of_relay = Some((relay.to_owned(), self.cached_breaker(relay)));
         let is_of_others = |kept: &VersionedBreaker| {
             tenant.is_some() && kept.breaker.open.as_ref().is_some_and(|open| open.cause.is_about_mail())
         };
-        let of_tenant = tenant.map(|tenant| breaker::name(relay, Some(tenant)));
-        let of_tenant = of_tenant.map(|name| (name.clone(), self.seen(&name)));
+        let of_tenant = tenant.map(|tenant| breaker::breaker_name(relay, Some(tenant)));
+        let of_tenant = of_tenant.map(|name| (name.clone(), self.cached_breaker(&name)));
         of_relay.filter(|(_, kept)| !is_of_others(kept)).into_iter().chain(of_tenant).collect()
     }
 
@@ -357,9 +377,9 @@ impl Relays {
         asked: &[(String, VersionedBreaker)],
         message: Uuid,
         now: Timestamp,
-    ) -> Result<bool, tidings_store::Error> {
+    ) -> Result<bool, tidings_store::StoreError> {
         for (name, kept) in asked {
-            if let Answer::Try(next) = kept.breaker.ask(message, now)
+            if let BreakerDecision::Try(next) = kept.breaker.admit_message(message, now)
                 && !self.put(store, name, kept.revision, *next, None, now).await?
             {
                 return Ok(false);
@@ -372,65 +392,71 @@ impl Relays {
         &self,
         store: &dyn Store,
         name: &str,
-        route: &Route<'_>,
-        sign: Sign,
+        route: &RelayRoute<'_>,
+        sign: RelayObservation,
         why: &str,
         now: Timestamp,
     ) {
-        let seen = self.seen(name).breaker;
+        let seen = self.cached_breaker(name).breaker;
         let unremarkable = seen.open.is_none() && seen.failures == 0 && seen.refusals.in_a_row.is_empty();
         let waits = match sign {
-            Sign::Well(count) => self.add_successes(name, count) < SUCCESS_BATCH,
-            Sign::Nothing => true,
-            Sign::Works | Sign::Bounced | Sign::Refused { .. } | Sign::Answered | Sign::Fault(_) => false,
+            RelayObservation::Well(count) => self.add_successes(name, count) < SUCCESS_BATCH,
+            RelayObservation::Nothing => true,
+            RelayObservation::Works
+            | RelayObservation::Bounced
+            | RelayObservation::Refused { .. }
+            | RelayObservation::Answered
+            | RelayObservation::Fault(_) => false,
         };
         if waits && unremarkable {
             return;
         }
-        if let Err(error) = self.note(store, name, route, sign, why, now).await {
+        if let Err(error) = self.record_sign(store, name, route, sign, why, now).await {
             tracing::warn!(breaker = name, %error, "what an attempt says of its relay cannot be recorded");
         }
     }
 
-    async fn note(
+    async fn record_sign(
         &self,
         store: &dyn Store,
         name: &str,
-        route: &Route<'_>,
-        sign: Sign,
+        route: &RelayRoute<'_>,
+        sign: RelayObservation,
         why: &str,
         now: Timestamp,
-    ) -> Result<(), tidings_store::Error> {
+    ) -> Result<(), tidings_store::StoreError> {
         let sign = match sign {
             // Take the count before writing, so no other task writes it again.
-            Sign::Well(_) => Sign::Well(self.take_successes(name)),
+            RelayObservation::Well(_) => RelayObservation::Well(self.take_successes(name)),
             other => other,
         };
-        let told = self.tell(store, name, route, sign, why, now).await;
-        if let (Sign::Well(count), Ok(false) | Err(_)) = (sign, &told) {
+        let told = self.update_breaker(store, name, route, sign, why, now).await;
+        if let (RelayObservation::Well(count), Ok(false) | Err(_)) = (sign, &told) {
             self.add_successes(name, count);
         }
         told.map(|_| ())
     }
 
     /// Updates by compare-and-set. Returns `false` if nothing changes, or the retries run out.
-    async fn tell(
+    async fn update_breaker(
         &self,
         store: &dyn Store,
         name: &str,
-        route: &Route<'_>,
-        sign: Sign,
+        route: &RelayRoute<'_>,
+        sign: RelayObservation,
         why: &str,
         now: Timestamp,
-    ) -> Result<bool, tidings_store::Error> {
+    ) -> Result<bool, tidings_store::StoreError> {
         for _ in 0..CAS_RETRIES {
             let kept = self.today.breakers(store.breakers().await?).remove(name).unwrap_or_default();
-            let Some(next) = kept.breaker.after(route.message, sign, why, now) else {
+            let Some(next) = kept.breaker.after_attempt(route.message, sign, why, now) else {
                 self.remember(name, kept);
                 return Ok(false);
             };
             let next = match (sign, &route.sender) {
-                (Sign::Fault(Cause::Policy | Cause::Configuration), Some(sender)) => next.for_sender(sender),
+                (RelayObservation::Fault(BreakerCause::Policy | BreakerCause::Configuration), Some(sender)) => {
+                    next.for_sender(sender)
+                }
                 _ => next,
             };
             if self.put(store, name, kept.revision, next.clone(), None, now).await? {
@@ -442,14 +468,14 @@ impl Relays {
     }
 
     fn add_successes(&self, name: &str, count: u32) -> u32 {
-        let mut seen = self.lock();
+        let mut seen = self.lock_cache();
         let successes = seen.successes.entry(name.to_owned()).or_default();
         *successes = successes.saturating_add(count);
         *successes
     }
 
     fn take_successes(&self, name: &str) -> u32 {
-        self.lock().successes.remove(name).unwrap_or_default()
+        self.lock_cache().successes.remove(name).unwrap_or_default()
     }
 
     async fn put(
@@ -457,10 +483,10 @@ impl Relays {
         store: &dyn Store,
         name: &str,
         revision: u64,
-        breaker: Breaker,
+        breaker: CircuitBreaker,
         entry: Option<&AuditEntry>,
         now: Timestamp,
-    ) -> Result<bool, tidings_store::Error> {
+    ) -> Result<bool, tidings_store::StoreError> {
         let kept = VersionedBreaker { revision: revision + 1, breaker };
         let put = store.put_breaker(name, &kept, entry, now).await?;
         if put {
@@ -469,26 +495,26 @@ impl Relays {
         Ok(put)
     }
 
-    async fn refresh(&self, store: &dyn Store) -> Result<(), tidings_store::Error> {
-        if self.lock().read_at.is_some_and(|read_at| read_at.elapsed() < FRESH) {
+    async fn refresh(&self, store: &dyn Store) -> Result<(), tidings_store::StoreError> {
+        if self.lock_cache().read_at.is_some_and(|read_at| read_at.elapsed() < FRESH) {
             return Ok(());
         }
         let breakers = self.today.breakers(store.breakers().await?);
-        metrics::fleet().breakers(self.by_name.keys(), &breakers);
-        let mut seen = self.lock();
+        metrics::fleet().set_breakers(self.by_name.keys(), &breakers);
+        let mut seen = self.lock_cache();
         (seen.read_at, seen.breakers) = (Some(Instant::now()), breakers);
         Ok(())
     }
 
-    fn seen(&self, name: &str) -> VersionedBreaker {
-        self.lock().breakers.get(name).cloned().unwrap_or_default()
+    fn cached_breaker(&self, name: &str) -> VersionedBreaker {
+        self.lock_cache().breakers.get(name).cloned().unwrap_or_default()
     }
 
     fn remember(&self, name: &str, kept: VersionedBreaker) {
-        if let (relay, None) = breaker::parts(name) {
-            metrics::fleet().relay(relay, kept.breaker.open.is_some());
+        if let (relay, None) = breaker::split_name(name) {
+            metrics::fleet().set_relay(relay, kept.breaker.open.is_some());
         }
-        let mut seen = self.lock();
+        let mut seen = self.lock_cache();
         let known = seen.breakers.entry(name.to_owned()).or_default();
         if known.revision < kept.revision {
             *known = kept;
@@ -496,20 +522,20 @@ impl Relays {
     }
 
     fn forget(&self) {
-        self.lock().read_at = None;
+        self.lock_cache().read_at = None;
     }
 
-    fn awaited(&self) -> MutexGuard<'_, BTreeSet<Uuid>> {
+    fn lock_awaited(&self) -> MutexGuard<'_, BTreeSet<Uuid>> {
         self.awaited.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock(&self) -> MutexGuard<'_, BreakerCache> {
+    fn lock_cache(&self) -> MutexGuard<'_, BreakerCache> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn domain(address: &str) -> u32 {
-    tag(address.rsplit_once('@').map_or("", |(_, domain)| domain))
+fn domain_tag(address: &str) -> u32 {
+    hash_tag(address.rsplit_once('@').map_or("", |(_, domain)| domain))
 }
 
 fn is_closed(asked: &[(String, VersionedBreaker)]) -> bool {
@@ -517,10 +543,10 @@ fn is_closed(asked: &[(String, VersionedBreaker)]) -> bool {
 }
 
 /// Returns when to try these breakers again. `None` if each one is closed or lets the message probe.
-fn wait(asked: &[(String, VersionedBreaker)], message: Uuid, now: Timestamp) -> Option<Timestamp> {
-    let waits = asked.iter().filter_map(|(_, kept)| match kept.breaker.ask(message, now) {
-        Answer::Go | Answer::Try(_) => None,
-        Answer::Wait { until } => Some(until),
+fn wait_until(asked: &[(String, VersionedBreaker)], message: Uuid, now: Timestamp) -> Option<Timestamp> {
+    let waits = asked.iter().filter_map(|(_, kept)| match kept.breaker.admit_message(message, now) {
+        BreakerDecision::Go | BreakerDecision::Try(_) => None,
+        BreakerDecision::Wait { until } => Some(until),
     });
     waits.max()
 }

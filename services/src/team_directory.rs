@@ -15,19 +15,19 @@ use tidings_model::{
     Key, PersonId, StoredWait,
     foreign_text::clean_edges,
     known_zone,
-    records::{Facts, Recipient},
+    records::{KeyFacts, Recipient},
     settings::{DirectoryUrl, FormerNames},
-    webhook_secret::Secret,
+    webhook_secret::SigningSecret,
     wire,
 };
-use tidings_store::{Queried, Store, TeamQuery};
+use tidings_store::{Store, TeamQuery, TeamQueryOutcome};
 use tokio::{sync::Semaphore, time::Instant};
 
 use crate::{
-    error::Error,
+    error::StepError,
     metrics,
-    recipients::{WrongValue, recipient},
-    team_service::{NoAnswer, Question, ask},
+    recipients::{WrongValue, validate_recipient},
+    team_service::{NoAnswer, ServiceRequest, send_signed},
 };
 
 /// How long a response stays fresh, for all processes sharing the store.
@@ -41,39 +41,39 @@ const AT_ONCE: usize = 32;
 const ANSWER_BYTES: usize = 16 << 10;
 
 pub struct TeamDirectory {
-    source: Source,
+    source: DirectorySource,
     names: FormerNames,
     rests_until: Mutex<Option<Instant>>,
     turns: Semaphore,
 }
 
-pub enum Source {
-    Service(Box<Service>),
+pub enum DirectorySource {
+    Service(Box<DirectoryService>),
     Query(TeamQuery, String),
 }
 
-pub struct Service {
+pub struct DirectoryService {
     url: DirectoryUrl,
-    secret: Secret,
+    secret: SigningSecret,
 }
 
-impl Source {
+impl DirectorySource {
     #[must_use]
-    pub fn service(url: DirectoryUrl, secret: Secret) -> Self {
-        Self::Service(Box::new(Service { url, secret }))
+    pub fn service(url: DirectoryUrl, secret: SigningSecret) -> Self {
+        Self::Service(Box::new(DirectoryService { url, secret }))
     }
 }
 
 impl fmt::Display for TeamDirectory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.source {
-            Source::Service(service) => write!(f, "{}", service.url),
-            Source::Query(_, database) => write!(f, "the query of [directory] in {database}"),
+            DirectorySource::Service(service) => write!(f, "{}", service.url),
+            DirectorySource::Query(_, database) => write!(f, "the query of [directory] in {database}"),
         }
     }
 }
 
-pub enum Looked {
+pub enum DirectoryLookup {
     Same,
     Changed,
     Missing(String),
@@ -81,7 +81,7 @@ pub enum Looked {
 
 impl TeamDirectory {
     #[must_use]
-    pub fn new(source: Source) -> Self {
+    pub fn new(source: DirectorySource) -> Self {
         let names = FormerNames::default();
         Self { source, names, rests_until: Mutex::default(), turns: Semaphore::new(AT_ONCE) }
     }
@@ -92,7 +92,7 @@ impl TeamDirectory {
     }
 
     #[must_use]
-    pub fn refusal(&self) -> String {
+    pub fn refusal_text(&self) -> String {
         format!("recipients come from the team's own directory, {self}: change the person there")
     }
 
@@ -100,31 +100,36 @@ impl TeamDirectory {
     ///
     /// # Errors
     /// If the directory is not responding and the last response is too old, or the store fails.
-    pub async fn look_up(&self, store: &dyn Store, person: &PersonId, facts: &Facts) -> Result<Looked, Error> {
+    pub async fn look_up(
+        &self,
+        store: &dyn Store,
+        person: &PersonId,
+        facts: &KeyFacts,
+    ) -> Result<DirectoryLookup, StepError> {
         let now = Timestamp::now();
         if has_fresh_answer(facts, now) {
-            return Ok(Looked::Same);
+            return Ok(DirectoryLookup::Same);
         }
         let age = facts.answered_at.map(|at| now.duration_since(at));
         let person = &PersonId { tenant: self.names.tenant(&person.tenant).to_owned(), user: person.user.clone() };
-        let answer = self.answer(person).await;
+        let answer = self.query_person(person).await;
         metrics::directory_answered(answer.name());
         match answer {
-            Answer::Known(recipient) => {
+            DirectoryResponse::Known(recipient) => {
                 store.keep_answer(person, Some(&recipient), now).await?;
                 let same = age.is_some() && facts.recipient.as_ref() == Some(&recipient);
-                Ok(if same { Looked::Same } else { Looked::Changed })
+                Ok(if same { DirectoryLookup::Same } else { DirectoryLookup::Changed })
             }
-            Answer::Unknown => self.forget(store, person, facts, now, "does not know the recipient").await,
-            Answer::Wrong(why) => {
+            DirectoryResponse::Unknown => self.forget(store, person, facts, now, "does not know the recipient").await,
+            DirectoryResponse::Wrong(why) => {
                 tracing::warn!(%person, why, "the team's directory has no usable recipient");
                 self.forget(store, person, facts, now, &format!("has no usable recipient: {why}")).await
             }
-            Answer::Away(why) if age.is_some_and(|age| age < STALE) => {
+            DirectoryResponse::Away(why) if age.is_some_and(|age| age < STALE) => {
                 tracing::debug!(%person, why, "the last answer of the team's directory is used");
-                Ok(Looked::Same)
+                Ok(DirectoryLookup::Same)
             }
-            Answer::Away(why) => Err(Error::Directory(why)),
+            DirectoryResponse::Away(why) => Err(StepError::Directory(why)),
         }
     }
 
@@ -132,27 +137,29 @@ impl TeamDirectory {
         &self,
         store: &dyn Store,
         person: &PersonId,
-        facts: &Facts,
+        facts: &KeyFacts,
         now: Timestamp,
         why: &str,
-    ) -> Result<Looked, Error> {
+    ) -> Result<DirectoryLookup, StepError> {
         if facts.answered_at.is_some() {
             store.keep_answer(person, None, now).await?;
         }
-        Ok(Looked::Missing(format!("the team's directory {why}")))
+        Ok(DirectoryLookup::Missing(format!("the team's directory {why}")))
     }
 
-    async fn answer(&self, person: &PersonId) -> Answer {
-        let Ok(_turn) = self.turns.acquire().await else { return Answer::Away("the process ends".to_owned()) };
+    async fn query_person(&self, person: &PersonId) -> DirectoryResponse {
+        let Ok(_turn) = self.turns.acquire().await else {
+            return DirectoryResponse::Away("the process ends".to_owned());
+        };
         let until = *self.rests_until.lock().unwrap_or_else(PoisonError::into_inner);
         if until.is_some_and(|until| Instant::now() < until) {
-            return Answer::Away("it did not answer a moment ago".to_owned());
+            return DirectoryResponse::Away("it did not answer a moment ago".to_owned());
         }
         let (answer, reached) = match &self.source {
-            Source::Service(service) => answer_of_service(service, person).await,
-            Source::Query(query, _) => answer_of_query(query, person).await,
+            DirectorySource::Service(service) => answer_of_service(service, person).await,
+            DirectorySource::Query(query, _) => answer_of_query(query, person).await,
         };
-        if let Answer::Away(why) = &answer {
+        if let DirectoryResponse::Away(why) = &answer {
             tracing::warn!(directory = %self, why, "the team's directory does not answer: last answers are used for a day");
         }
         *self.rests_until.lock().unwrap_or_else(PoisonError::into_inner) = (!reached).then(|| Instant::now() + REST);
@@ -165,33 +172,39 @@ impl TeamDirectory {
     /// If the query is invalid, or its database cannot be reached.
     pub async fn check(&self) -> Result<(), tidings_store::WrongQuery> {
         match &self.source {
-            Source::Service(_) => Ok(()),
-            Source::Query(query, _) => query.check().await,
+            DirectorySource::Service(_) => Ok(()),
+            DirectorySource::Query(query, _) => query.check_query().await,
         }
     }
 }
 
 #[must_use]
-pub fn has_fresh_answer(facts: &Facts, now: Timestamp) -> bool {
-    facts.answered_at.is_some_and(|at| StoredWait::PAST.believes(at, now) && now.duration_since(at) < FRESH)
+pub fn has_fresh_answer(facts: &KeyFacts, now: Timestamp) -> bool {
+    facts.answered_at.is_some_and(|at| StoredWait::PAST.is_plausible(at, now) && now.duration_since(at) < FRESH)
 }
 
-async fn answer_of_service(Service { url, secret }: &Service, person: &PersonId) -> (Answer, bool) {
+async fn answer_of_service(
+    DirectoryService { url, secret }: &DirectoryService,
+    person: &PersonId,
+) -> (DirectoryResponse, bool) {
     let Some(target) = url.target(person) else {
-        return (Answer::Wrong("an id with a part . or .. cannot be in the path of the url".to_owned()), true);
+        return (
+            DirectoryResponse::Wrong("an id with a part . or .. cannot be in the path of the url".to_owned()),
+            true,
+        );
     };
-    match ask(url.service(), secret, Question::Get(&target), ANSWER_BYTES).await {
-        Ok((status, body)) => (Answer::of_service(person, status.as_u16(), &body), true),
-        Err(failure) => (Answer::Away(failure.why), failure.result == NoAnswer::Unreadable),
+    match send_signed(url.service(), secret, ServiceRequest::Get(&target), ANSWER_BYTES).await {
+        Ok((status, body)) => (DirectoryResponse::of_service(person, status.as_u16(), &body), true),
+        Err(failure) => (DirectoryResponse::Away(failure.why), failure.result == NoAnswer::Unreadable),
     }
 }
 
-async fn answer_of_query(query: &TeamQuery, person: &PersonId) -> (Answer, bool) {
-    match query.ask(person).await {
-        Queried::Row(row) => (Answer::of_row(person, &row), true),
-        Queried::NoRow => (Answer::Unknown, true),
-        Queried::Wrong(why) => (Answer::Wrong(why), true),
-        Queried::Away(why) => (Answer::Away(why), false),
+async fn answer_of_query(query: &TeamQuery, person: &PersonId) -> (DirectoryResponse, bool) {
+    match query.look_up(person).await {
+        TeamQueryOutcome::Row(row) => (DirectoryResponse::of_row(person, &row), true),
+        TeamQueryOutcome::NoRow => (DirectoryResponse::Unknown, true),
+        TeamQueryOutcome::Wrong(why) => (DirectoryResponse::Wrong(why), true),
+        TeamQueryOutcome::Away(why) => (DirectoryResponse::Away(why), false),
     }
 }
 
@@ -199,34 +212,34 @@ async fn answer_of_query(query: &TeamQuery, person: &PersonId) -> (Answer, bool)
 ///
 /// # Errors
 /// If the store fails, or the directory is not responding and the last response is too old.
-pub async fn facts(directory: Option<&TeamDirectory>, store: &dyn Store, key: &Key) -> Result<Facts, Error> {
+pub async fn facts(directory: Option<&TeamDirectory>, store: &dyn Store, key: &Key) -> Result<KeyFacts, StepError> {
     let facts = store.facts(key).await?;
     let Some(directory) = directory else { return Ok(facts) };
-    match directory.look_up(store, &PersonId::of(key), &facts).await? {
-        Looked::Same => Ok(facts),
-        Looked::Changed => Ok(store.facts(key).await?),
-        Looked::Missing(why) => Ok(facts.without_recipient(why)),
+    match directory.look_up(store, &PersonId::from_key(key), &facts).await? {
+        DirectoryLookup::Same => Ok(facts),
+        DirectoryLookup::Changed => Ok(store.facts(key).await?),
+        DirectoryLookup::Missing(why) => Ok(facts.without_recipient(why)),
     }
 }
 
 /// Like [`facts`] but for display: during an outage, returns the last response regardless of its age, and
-/// sets [`Facts::missing`].
+/// sets [`KeyFacts::missing`].
 ///
 /// # Errors
 /// If the store fails.
-pub async fn look(
+pub async fn facts_for_display(
     directory: Option<&TeamDirectory>,
     store: &dyn Store,
     key: &Key,
-) -> Result<Facts, tidings_store::Error> {
+) -> Result<KeyFacts, tidings_store::StoreError> {
     match facts(directory, store, key).await {
         Ok(facts) => Ok(facts),
-        Err(Error::Store(error)) => Err(error),
+        Err(StepError::Store(error)) => Err(error),
         Err(error) => {
             let facts = store.facts(key).await?;
             let why = error.to_string();
             Ok(match facts.answered_at {
-                Some(_) => Facts { missing: Some(why), ..facts },
+                Some(_) => KeyFacts { missing: Some(why), ..facts },
                 None => facts.without_recipient(why),
             })
         }
@@ -238,14 +251,14 @@ const FIELDS: [&str; 4] = ["email", "name", "zone", "locale"];
 /// How many characters of an unknown time zone to keep. The longest IANA name has 30.
 const ZONE_CHARS: usize = 60;
 
-enum Answer {
+enum DirectoryResponse {
     Known(Recipient),
     Unknown,
     Wrong(String),
     Away(String),
 }
 
-impl Answer {
+impl DirectoryResponse {
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Known(_) => "known",
@@ -258,8 +271,8 @@ impl Answer {
     /// Parses a service's response. Only 404 means an unknown person. A body without a JSON object may come
     /// from a proxy.
     pub fn of_service(person: &PersonId, status: u16, body: &[u8]) -> Self {
-        match (status, serde_json::from_slice::<Map<String, Value>>(&wire::mended(body))) {
-            (200, Ok(row)) => read(person, &row),
+        match (status, serde_json::from_slice::<Map<String, Value>>(&wire::repair_json(body))) {
+            (200, Ok(row)) => parse_fields(person, &row),
             (200, Err(_)) => Self::Away("the answer is not a JSON object".to_owned()),
             (404, _) => Self::Unknown,
             _ => Self::Away(format!("the status {status}")),
@@ -268,23 +281,23 @@ impl Answer {
 
     pub fn of_row(person: &PersonId, row: &str) -> Self {
         match serde_json::from_str::<Map<String, Value>>(row) {
-            Ok(row) => read(person, &row),
+            Ok(row) => parse_fields(person, &row),
             Err(_) => Self::Wrong("the row is too long".to_owned()),
         }
     }
 }
 
-fn read(person: &PersonId, row: &Map<String, Value>) -> Answer {
+fn parse_fields(person: &PersonId, row: &Map<String, Value>) -> DirectoryResponse {
     for field in FIELDS {
         if !matches!(row.get(field), None | Some(Value::Null | Value::String(_))) {
-            return Answer::Wrong(format!("{field} is not text"));
+            return DirectoryResponse::Wrong(format!("{field} is not text"));
         }
     }
     let text = |field: &str| row.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
     // An unknown time zone only costs the right hour, so we still send the email. Every plan shows it.
     let unknown_zone = unknown_zone(&text("zone"));
     // We have the person's key, so the ids are valid.
-    let checked = recipient(
+    let checked = validate_recipient(
         &FormerNames::default(),
         |_| BTreeSet::new(),
         |column| {
@@ -298,13 +311,13 @@ fn read(person: &PersonId, row: &Map<String, Value>) -> Answer {
         },
     );
     match checked.map(Recipient::from) {
-        Ok(recipient) => Answer::Known(match unknown_zone {
+        Ok(recipient) => DirectoryResponse::Known(match unknown_zone {
             Some(zone) => Recipient { zone, ..recipient },
             None => recipient,
         }),
         Err(WrongValue { field, problem, .. }) => {
             let field = if field == "address" { "email" } else { &field };
-            Answer::Wrong(format!("{field} {problem}"))
+            DirectoryResponse::Wrong(format!("{field} {problem}"))
         }
     }
 }
@@ -329,13 +342,13 @@ mod tests {
     /// The recipient, or the name of the answer with its reason.
     fn said(status: u16, body: &str) -> String {
         let ann = PersonId { tenant: "acme".into(), user: "ann".into() };
-        match Answer::of_service(&ann, status, body.as_bytes()) {
-            Answer::Known(Recipient { tenant, user, address, name, zone, locale }) => {
+        match DirectoryResponse::of_service(&ann, status, body.as_bytes()) {
+            DirectoryResponse::Known(Recipient { tenant, user, address, name, zone, locale }) => {
                 [tenant, user, address, name, zone, locale].join("|")
             }
-            Answer::Unknown => "unknown".to_owned(),
-            Answer::Wrong(why) => format!("wrong: {why}"),
-            Answer::Away(why) => format!("away: {why}"),
+            DirectoryResponse::Unknown => "unknown".to_owned(),
+            DirectoryResponse::Wrong(why) => format!("wrong: {why}"),
+            DirectoryResponse::Away(why) => format!("away: {why}"),
         }
     }
 

@@ -10,8 +10,8 @@ use hyper::{
     http::uri::PathAndQuery,
 };
 use jiff::Timestamp;
-use tidings_model::{settings::ServiceUrl, webhook_secret::Secret};
-use tidings_net::{Body, TlsConnector, connector, http, read, system_roots};
+use tidings_model::{settings::ServiceUrl, webhook_secret::SigningSecret};
+use tidings_net::{RequestBody, TlsConnector, http, read_body, system_roots, tls_connector};
 use tokio::{
     net::{TcpStream, lookup_host},
     time::timeout,
@@ -23,9 +23,9 @@ const TIME: Duration = Duration::from_secs(2);
 /// Common firewalls refuse requests without one.
 const AGENT: &str = concat!("Tidings/", env!("CARGO_PKG_VERSION"));
 
-static TLS: LazyLock<TlsConnector> = LazyLock::new(|| connector(system_roots()));
+static TLS: LazyLock<TlsConnector> = LazyLock::new(|| tls_connector(system_roots()));
 
-pub enum Question<'a> {
+pub enum ServiceRequest<'a> {
     /// A `GET`; the path and query are signed instead of a body.
     Get(&'a str),
     Post(Vec<u8>),
@@ -39,19 +39,19 @@ pub enum NoAnswer {
 }
 
 #[derive(Debug)]
-pub struct Failure {
+pub struct ServiceFailure {
     pub result: NoAnswer,
     pub why: String,
 }
 
-impl<E: std::error::Error> From<E> for Failure {
+impl<E: std::error::Error> From<E> for ServiceFailure {
     fn from(error: E) -> Self {
         Self { result: NoAnswer::Unreachable, why: error.to_string() }
     }
 }
 
 /// The headers which identify and sign a request, named as in Standard Webhooks.
-pub struct Signed {
+pub struct SignatureHeaders {
     pub id: String,
     /// Seconds since 1970.
     pub timestamp: i64,
@@ -63,20 +63,20 @@ pub struct Signed {
 ///
 /// # Errors
 /// If the service does not respond in time, or its response is invalid.
-pub async fn ask(
+pub async fn send_signed(
     url: &ServiceUrl,
-    secret: &Secret,
-    question: Question<'_>,
+    secret: &SigningSecret,
+    question: ServiceRequest<'_>,
     most: usize,
-) -> Result<(StatusCode, Bytes), Failure> {
+) -> Result<(StatusCode, Bytes), ServiceFailure> {
     // A retry is a new request with its own id, since the response may have changed.
     let (id, timestamp) = (Uuid::new_v4().to_string(), Timestamp::now().as_second());
     let signature = match &question {
-        Question::Get(target) => secret.sign(&id, timestamp, target.as_bytes()),
-        Question::Post(body) => secret.sign(&id, timestamp, body),
+        ServiceRequest::Get(target) => secret.sign(&id, timestamp, target.as_bytes()),
+        ServiceRequest::Post(body) => secret.sign(&id, timestamp, body),
     };
-    let (status, body) = send(url, question, Signed { id, timestamp, signature }, most, TIME).await?;
-    let unreadable = || Failure {
+    let (status, body) = send_request(url, question, SignatureHeaders { id, timestamp, signature }, most, TIME).await?;
+    let unreadable = || ServiceFailure {
         result: NoAnswer::Unreadable,
         why: format!("the answer is longer than {most} bytes, or breaks off"),
     };
@@ -88,29 +88,34 @@ pub async fn ask(
 ///
 /// # Errors
 /// If the service does not respond in time, or its response is invalid.
-pub async fn send(
+pub async fn send_request(
     url: &ServiceUrl,
-    question: Question<'_>,
-    signed: Signed,
+    question: ServiceRequest<'_>,
+    signed: SignatureHeaders,
     most: usize,
     within: Duration,
-) -> Result<(StatusCode, Option<Bytes>), Failure> {
+) -> Result<(StatusCode, Option<Bytes>), ServiceFailure> {
     let request = async {
-        let tcp = connected(url).await?;
+        let tcp = connect_host(url).await?;
         let request = request(url, question, signed)?;
         let mut sender = http(tcp, url.is_https().then(|| (&*TLS, url.host()))).await?;
         let response = sender.send_request(request).await?;
-        Ok((response.status(), read(response.into_body(), most).await.ok()))
+        Ok((response.status(), read_body(response.into_body(), most).await.ok()))
     };
-    let late = || Failure { result: NoAnswer::TimedOut, why: format!("no answer within {} s", within.as_secs()) };
+    let late =
+        || ServiceFailure { result: NoAnswer::TimedOut, why: format!("no answer within {} s", within.as_secs()) };
     timeout(within, request).await.unwrap_or_else(|_| Err(late()))
 }
 
-fn request(url: &ServiceUrl, question: Question<'_>, signed: Signed) -> Result<Request<Body>, Failure> {
+fn request(
+    url: &ServiceUrl,
+    question: ServiceRequest<'_>,
+    signed: SignatureHeaders,
+) -> Result<Request<RequestBody>, ServiceFailure> {
     let of_url = &url.url()[url::Position::BeforePath..];
     let (method, target, body) = match question {
-        Question::Get(target) => (Method::GET, target, Vec::new()),
-        Question::Post(body) => (Method::POST, of_url, body),
+        ServiceRequest::Get(target) => (Method::GET, target, Vec::new()),
+        ServiceRequest::Post(body) => (Method::POST, of_url, body),
     };
     let path: PathAndQuery = target.parse()?;
     let host = &url.url()[url::Position::BeforeHost..url::Position::AfterPort];
@@ -125,7 +130,7 @@ fn request(url: &ServiceUrl, question: Question<'_>, signed: Signed) -> Result<R
 
 /// Connects to one of the host's addresses. Without TLS, only addresses on this machine are allowed, whatever
 /// the host's name is.
-async fn connected(url: &ServiceUrl) -> Result<TcpStream, Failure> {
+async fn connect_host(url: &ServiceUrl) -> Result<TcpStream, ServiceFailure> {
     let port = url.url().port_or_known_default().unwrap_or_default();
     let mut problem = io::Error::new(io::ErrorKind::NotFound, "the name has no address that may be asked");
     for address in lookup_host((url.host(), port)).await? {

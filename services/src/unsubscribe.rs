@@ -2,24 +2,24 @@
 
 use jiff::Timestamp;
 use tidings_model::{
-    Key, Link, PersonId,
+    Key, PersonId, UnsubscribeLink,
     delivery_events::WITHDRAW,
-    records::{Actor, AuditEntry, Reason, Suppression},
+    records::{AuditActor, AuditEntry, Suppression, SuppressionReason},
 };
-use tidings_store::{Error, Store};
+use tidings_store::{Store, StoreError};
 
 /// Updates a link whose person may have another id by now. Returns `None` if the person was erased. A link
 /// for an address belongs to whoever uses it.
 ///
 /// # Errors
 /// If the store fails.
-pub async fn of_today(store: &dyn Store, link: Link) -> Result<Option<Link>, Error> {
+pub async fn of_today(store: &dyn Store, link: UnsubscribeLink) -> Result<Option<UnsubscribeLink>, StoreError> {
     match link {
-        Link::Unsubscribe { key, message, generation } => {
+        UnsubscribeLink::Unsubscribe { key, message, generation } => {
             let key = key_of_today(store, &key, generation).await?;
-            Ok(key.map(|key| Link::Unsubscribe { key, message, generation }))
+            Ok(key.map(|key| UnsubscribeLink::Unsubscribe { key, message, generation }))
         }
-        Link::Suppress { .. } => Ok(Some(link)),
+        UnsubscribeLink::Suppress { .. } => Ok(Some(link)),
     }
 }
 
@@ -27,26 +27,30 @@ pub async fn of_today(store: &dyn Store, link: Link) -> Result<Option<Link>, Err
 ///
 /// # Errors
 /// If the store fails.
-pub async fn key_of_today(store: &dyn Store, key: &Key, generation: u64) -> Result<Option<Key>, Error> {
-    let owner = store.link_owner(&PersonId::of(key), generation).await?;
+pub async fn key_of_today(store: &dyn Store, key: &Key, generation: u64) -> Result<Option<Key>, StoreError> {
+    let owner = store.link_owner(&PersonId::from_key(key), generation).await?;
     Ok(owner.map(|owner| owner.key(&key.digest_type)))
 }
 
 /// Withdraws consent to the link's digest type, or suppresses its address for bulk messages, and counts this
 /// for the message if still stored. An unknown digest type is withdrawn under the name in the link, until a
-/// `was` key maps this name. For a digest type, call [`tell`](crate::choices::tell) next.
+/// `was` key maps this name. For a digest type, call [`tell`](crate::choices::signal_key) next.
 ///
 /// # Errors
 /// If the store fails. Calling this again is safe.
-pub async fn unsubscribe(store: &dyn Store, link: &Link, now: Timestamp) -> Result<(), Error> {
+pub async fn unsubscribe(store: &dyn Store, link: &UnsubscribeLink, now: Timestamp) -> Result<(), StoreError> {
     let why = format!("unsubscribed by one click from message {}", link.message());
-    let entry =
-        |action: &str| AuditEntry { at: now, actor: Actor::Recipient, action: action.to_owned(), why: why.clone() };
+    let entry = |action: &str| AuditEntry {
+        at: now,
+        actor: AuditActor::Recipient,
+        action: action.to_owned(),
+        why: why.clone(),
+    };
     match link {
-        Link::Unsubscribe { key, .. } => store.put_consent(key, false, &entry(WITHDRAW)).await?,
-        Link::Suppress { tenant, address, .. } => {
+        UnsubscribeLink::Unsubscribe { key, .. } => store.put_consent(key, false, &entry(WITHDRAW)).await?,
+        UnsubscribeLink::Suppress { tenant, address, .. } => {
             let (tenant, address, detail) = (tenant.clone(), address.clone(), why.clone());
-            let suppression = Suppression { tenant, address, reason: Reason::Unsubscribed, detail, at: now };
+            let suppression = Suppression { tenant, address, reason: SuppressionReason::Unsubscribed, detail, at: now };
             store.put_suppressions(&[suppression], &entry("suppress")).await?;
         }
     }

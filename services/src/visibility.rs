@@ -9,17 +9,17 @@ use temporalio_client::{
     Client, WorkflowCountOptions, WorkflowExecution, WorkflowExecutionStatus, WorkflowListOptions, errors::ClientError,
     tonic::Code,
 };
-use tidings_model::troubled_run::{FoundRun, RunId, Trouble};
+use tidings_model::troubled_run::{FoundRun, RunId, RunTrouble};
 
 const OPEN: &str = "ExecutionStatus IN ('Running', 'Paused')";
 /// Servers before 1.30 reject the whole query if it contains the paused status.
 const OPEN_BEFORE_PAUSES: &str = "ExecutionStatus = 'Running'";
 
-type Statuses = [&'static str; 2];
+type StatusConditions = [&'static str; 2];
 
-const OPEN_ONLY: Statuses = [OPEN, OPEN_BEFORE_PAUSES];
+const OPEN_ONLY: StatusConditions = [OPEN, OPEN_BEFORE_PAUSES];
 /// Includes terminated, timed out and failed runs, which may have left events in their histories.
-const UNFINISHED: Statuses = [
+const UNFINISHED: StatusConditions = [
     "ExecutionStatus IN ('Running', 'Paused', 'Terminated', 'TimedOut', 'Failed')",
     "ExecutionStatus IN ('Running', 'Terminated', 'TimedOut', 'Failed')",
 ];
@@ -42,7 +42,7 @@ pub fn list_unfinished(
 
 fn list_of(
     temporal: &Client,
-    [statuses, before_pauses]: Statuses,
+    [statuses, before_pauses]: StatusConditions,
     condition: &str,
     options: WorkflowListOptions,
 ) -> impl Stream<Item = Result<WorkflowExecution, ClientError>> + Send + use<> {
@@ -99,9 +99,9 @@ fn knows_no_pause(error: &ClientError) -> bool {
 #[must_use]
 pub fn ended_run(run: &WorkflowExecution) -> Option<FoundRun> {
     let trouble = match run.status() {
-        WorkflowExecutionStatus::Terminated => Trouble::Terminated,
-        WorkflowExecutionStatus::TimedOut => Trouble::TimedOut,
-        WorkflowExecutionStatus::Failed => Trouble::Failed,
+        WorkflowExecutionStatus::Terminated => RunTrouble::Terminated,
+        WorkflowExecutionStatus::TimedOut => RunTrouble::TimedOut,
+        WorkflowExecutionStatus::Failed => RunTrouble::Failed,
         _ => return None,
     };
     Some(FoundRun { id: id_of(run), trouble, since: Timestamp::try_from(run.close_time()?).ok()? })
@@ -116,7 +116,7 @@ pub fn id_of(run: &WorkflowExecution) -> RunId {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TaskQueue))]
-pub struct Queue {
+pub struct TaskQueueBacklog {
     pub name: String,
     pub kind: TaskKind,
     /// The approximate number of waiting tasks. `None` if the server is older than 1.28 and does not report

@@ -10,12 +10,12 @@ use std::{
 use flate2::{Compression, write::GzEncoder};
 use jiff::Timestamp;
 use ring::digest::{SHA256, digest};
-use tidings_model::{hex, retention::Kind};
+use tidings_model::{hex, retention::RetentionKind};
 use uuid::Uuid;
 
 mod forget;
 
-pub use forget::{LinesAbout, Whose};
+pub use forget::{LineOwner, LinesAbout};
 
 /// A folder that should exist already. We never create it, because it could be the mount point of a disk that
 /// is not mounted.
@@ -30,27 +30,27 @@ pub struct Archive {
     "the archive cannot be written, and nothing is deleted: {}: {why}; make room or mend it, or retention.archive",
     path.display()
 )]
-pub struct Error {
+pub struct ArchiveError {
     path: PathBuf,
     why: io::Error,
 }
 
-pub struct Batch {
-    pub kind: Kind,
+pub struct ArchiveBatch {
+    pub kind: RetentionKind,
     pub since: Timestamp,
     pub lines: Vec<String>,
 }
 
 /// The first and last file of an archive, as names below its folder; empty if unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Written {
+pub struct ArchiveRange {
     pub first: String,
     pub last: String,
 }
 
 /// A complete file on disk, still under a temporary name. Dropping this value deletes the file.
-pub struct Prepared {
-    part: Part,
+pub struct PreparedFile {
+    part: PartialFile,
     file: PathBuf,
     /// Relative to the archive's folder.
     name: String,
@@ -68,7 +68,7 @@ impl Archive {
     }
 
     #[must_use]
-    pub fn name(&self) -> String {
+    pub fn absolute_path(&self) -> String {
         let absolute = std::path::absolute(&self.folder);
         absolute.unwrap_or_else(|_| self.folder.clone()).to_string_lossy().into_owned()
     }
@@ -82,7 +82,7 @@ impl Archive {
     /// Returns `true` if this is the folder with the file, and not an empty mount point. We check the day's
     /// folder, because the file itself may be gone.
     #[must_use]
-    pub fn holds(&self, file: &str) -> bool {
+    pub fn holds_file(&self, file: &str) -> bool {
         self.is_there() && Path::new(file).parent().is_none_or(|day| self.folder.join(day).is_dir())
     }
 
@@ -91,76 +91,76 @@ impl Archive {
     ///
     /// # Errors
     /// The folder is missing or not ours, or the disk is full.
-    pub async fn prepare(&self, batch: Batch) -> Result<Prepared, Error> {
+    pub async fn prepare_batch(&self, batch: ArchiveBatch) -> Result<PreparedFile, ArchiveError> {
         let folder = self.folder.clone();
-        blocking(self.folder.clone(), move || write(&folder, &batch)).await
+        run_blocking(self.folder.clone(), move || write_batch(&folder, &batch)).await
     }
 }
 
-impl Prepared {
+impl PreparedFile {
     #[must_use]
-    pub fn written(&self) -> Written {
-        Written { first: self.name.clone(), last: self.name.clone() }
+    pub fn file_range(&self) -> ArchiveRange {
+        ArchiveRange { first: self.name.clone(), last: self.name.clone() }
     }
 
     /// Renames the file to its final name.
     ///
     /// # Errors
     /// The disk fails.
-    pub async fn publish(self) -> Result<(), Error> {
-        blocking(self.file.clone(), move || self.part.publish(&self.file)).await
+    pub async fn publish(self) -> Result<(), ArchiveError> {
+        run_blocking(self.file.clone(), move || self.part.publish(&self.file)).await
     }
 }
 
-async fn blocking<T: Send + 'static>(
+async fn run_blocking<T: Send + 'static>(
     path: PathBuf,
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> Result<T, Error> {
+) -> Result<T, ArchiveError> {
     let done = tokio::task::spawn_blocking(work).await.map_err(io::Error::other);
-    done.flatten().map_err(|why| Error { path, why })
+    done.flatten().map_err(|why| ArchiveError { path, why })
 }
 
-fn write(archive: &Path, Batch { kind, since, lines }: &Batch) -> io::Result<Prepared> {
+fn write_batch(archive: &Path, ArchiveBatch { kind, since, lines }: &ArchiveBatch) -> io::Result<PreparedFile> {
     let day = since.strftime("%Y-%m-%d").to_string();
     let folder = archive.join(&day);
     match DirBuilder::new().mode(0o700).create(&folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-        _ => sync(archive)?,
+        _ => sync_folder(archive)?,
     }
     let hash = digest(&SHA256, lines.first().map_or("", String::as_str).as_bytes());
     let hash = hex(&hash.as_ref()[..8]);
     let name = format!("{}-{}-{hash}.ndjson.gz", kind.name(), since.strftime("%H%M%S"));
     // After a kill, the same batch is written again with the same first row, so in the same folder.
     remove_leftovers(&folder)?;
-    let part = Part::write(&folder, &name, lines)?;
-    Ok(Prepared { part, file: folder.join(&name), name: format!("{day}/{name}") })
+    let part = PartialFile::write_lines(&folder, &name, lines)?;
+    Ok(PreparedFile { part, file: folder.join(&name), name: format!("{day}/{name}") })
 }
 
 /// A new file under a temporary name, locked while in use and deleted on drop. A file without a lock should
 /// be a leftover from a killed process.
-struct Part {
+struct PartialFile {
     path: PathBuf,
     _locked: File,
 }
 
-impl Part {
+impl PartialFile {
     /// The file is synced to disk when this returns. Mode 0600, because the lines contain addresses and
     /// bodies.
-    pub fn write(folder: &Path, name: &str, lines: &[String]) -> io::Result<Self> {
-        let (path, file) = create(folder, name)?;
+    pub fn write_lines(folder: &Path, name: &str, lines: &[String]) -> io::Result<Self> {
+        let (path, file) = create_locked(folder, name)?;
         let part = Self { path, _locked: file.try_clone()? };
-        pack(file, lines)?;
+        write_gzip(file, lines)?;
         Ok(part)
     }
 
     /// Renames the file, replacing any file with this name.
     pub fn publish(self, file: &Path) -> io::Result<()> {
         fs::rename(&self.path, file)?;
-        file.parent().map_or(Ok(()), sync)
+        file.parent().map_or(Ok(()), sync_folder)
     }
 }
 
-impl Drop for Part {
+impl Drop for PartialFile {
     fn drop(&mut self) {
         fs::remove_file(&self.path).ok();
     }
@@ -168,7 +168,7 @@ impl Drop for Part {
 
 /// Creates and locks a file. Another process may delete it as a leftover before we hold the lock; this then
 /// tries again.
-fn create(folder: &Path, name: &str) -> io::Result<(PathBuf, File)> {
+fn create_locked(folder: &Path, name: &str) -> io::Result<(PathBuf, File)> {
     loop {
         let path = folder.join(format!(".{name}.{}.part", Uuid::new_v4().simple()));
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
@@ -180,7 +180,7 @@ fn create(folder: &Path, name: &str) -> io::Result<(PathBuf, File)> {
     }
 }
 
-fn pack(file: File, lines: &[String]) -> io::Result<()> {
+fn write_gzip(file: File, lines: &[String]) -> io::Result<()> {
     let mut encoder = GzEncoder::new(io::BufWriter::new(file), Compression::default());
     for line in lines {
         encoder.write_all(line.as_bytes())?;
@@ -211,7 +211,7 @@ fn remove_unlocked(path: &Path) -> io::Result<()> {
     if file.try_lock().is_ok() { fs::remove_file(path) } else { Ok(()) }
 }
 
-fn sync(folder: &Path) -> io::Result<()> {
+fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
@@ -227,9 +227,9 @@ mod tests {
 
     use super::*;
 
-    fn batch(lines: &[&str]) -> Batch {
+    fn batch(lines: &[&str]) -> ArchiveBatch {
         let since = "2026-08-23T03:30:00Z".parse().unwrap();
-        Batch { kind: Kind::Events, since, lines: lines.iter().map(|&line| line.to_owned()).collect() }
+        ArchiveBatch { kind: RetentionKind::Events, since, lines: lines.iter().map(|&line| line.to_owned()).collect() }
     }
 
     fn files(folder: &Path) -> Vec<PathBuf> {
@@ -243,7 +243,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let archive = Archive::new(folder.path().to_owned());
         for lines in [&["{\"a\":1}"][..], &["{\"a\":1}", "{\"b\":2}"]] {
-            archive.prepare(batch(lines)).await.unwrap().publish().await.unwrap();
+            archive.prepare_batch(batch(lines)).await.unwrap().publish().await.unwrap();
         }
         let day = folder.path().join("2026-08-23");
         let [file] = &files(&day)[..] else { panic!("one file") };
@@ -258,7 +258,7 @@ mod tests {
     #[tokio::test]
     async fn an_unpublished_archive_leaves_nothing_behind() {
         let folder = tempfile::tempdir().unwrap();
-        drop(Archive::new(folder.path().to_owned()).prepare(batch(&["{}"])).await.unwrap());
+        drop(Archive::new(folder.path().to_owned()).prepare_batch(batch(&["{}"])).await.unwrap());
         assert_eq!(files(&folder.path().join("2026-08-23")), Vec::<PathBuf>::new());
     }
 
@@ -266,7 +266,7 @@ mod tests {
     async fn a_missing_folder_is_reported_with_the_remedy() {
         let folder = tempfile::tempdir().unwrap();
         let archive = Archive::new(folder.path().join("not/mounted"));
-        let error = archive.prepare(batch(&["{}"])).await.err().unwrap().to_string();
+        let error = archive.prepare_batch(batch(&["{}"])).await.err().unwrap().to_string();
         assert!(error.contains("not/mounted") && error.contains("nothing is deleted"), "{error}");
         assert!(error.contains("retention.archive"), "{error}");
     }
@@ -274,7 +274,7 @@ mod tests {
     fn leftovers_of_a_killed_process_go_and_a_live_part_stays() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
-        let live = Part::write(folder, "events-1.ndjson.gz", &["{}".to_owned()]).unwrap();
+        let live = PartialFile::write_lines(folder, "events-1.ndjson.gz", &["{}".to_owned()]).unwrap();
         fs::write(folder.join(".events-2.ndjson.gz.0f.part"), "half").unwrap();
         fs::write(folder.join("events-3.ndjson.gz"), "whole").unwrap();
         remove_leftovers(folder).unwrap();
@@ -291,8 +291,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
         let names: Vec<_> = (0..500).map(|n| format!("events-{n}.ndjson.gz")).collect();
-        let publish =
-            |name: &String| Part::write(folder, name, &["{}".to_owned()]).unwrap().publish(&folder.join(name));
+        let publish = |name: &String| {
+            PartialFile::write_lines(folder, name, &["{}".to_owned()]).unwrap().publish(&folder.join(name))
+        };
         thread::scope(|scope| {
             let writer = scope.spawn(|| names.iter().try_for_each(publish));
             while !writer.is_finished() {

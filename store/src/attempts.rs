@@ -11,44 +11,45 @@ use tidings_model::{
     Key, StoredWait,
     attempt::AttemptClass,
     records::{
-        AttemptEnd, AttemptRecord, AttemptStart, Facts, FirstAttempt, LateEnd, Message, MessageState, WaitingMessage,
+        AttemptEnd, AttemptRecord, AttemptStart, FirstAttempt, KeyFacts, LateEnd, MessageState, OutboxMessage,
+        WaitingMessage,
     },
-    window::Closed,
+    window::WindowEnd,
 };
 use uuid::Uuid;
 
 use crate::{
-    Error, Result,
+    Result, StoreError,
     digest::{LockedMessage, MESSAGE, StoredMessage},
     directory::{FactsRow, facts},
     ending::{ended_digest, ended_message},
     exclusion::covered_by_a_retract,
     sql::{
-        Sql, calls,
-        columns::{column, record, row, text},
-        dialect::{Dialect, Variants},
-        group_commit::Dot,
-        no_nul, number,
+        SqlStore, calls, checked_number,
+        columns::{column, record, row, text_column},
+        dialect::{Dialect, StatementVariants},
+        group_commit::PendingCommit,
+        no_nul,
     },
 };
 
 calls! {
     /// Only the latest attempt may send. Beginning an attempt fences every earlier one: a fenced attempt can
     /// neither send the final dot nor end the message (rules 24 to 27).
-    pub trait Attempts {
+    pub trait AttemptStore {
         /// Reads the facts about a key. Also reads the message if it is still open and no attempt is past the
         /// dot. A first attempt needs no [`begin_attempt`](Self::begin_attempt).
         #[span(key = %key, message = %message)]
-        async fn facts_for_attempt(&self, key: &Key, message: Uuid) -> Result<(Facts, Option<WaitingMessage>)>;
+        async fn facts_for_attempt(&self, key: &Key, message: Uuid) -> Result<(KeyFacts, Option<WaitingMessage>)>;
 
         /// Records a first attempt just before its final dot. If this returns `false` (another attempt was
         /// first, or the message has ended or has another epoch), the caller should not send the dot. Safe to
         /// repeat.
         #[span(message = %first.message)]
-        async fn first_past_the_dot(&self, first: &FirstAttempt, now: Timestamp) -> Result<bool>;
+        async fn mark_first_in_doubt(&self, first: &FirstAttempt, now: Timestamp) -> Result<bool>;
 
         /// Records a first attempt that ended before the final dot. Does nothing where
-        /// [`first_past_the_dot`](Self::first_past_the_dot) would return `false`.
+        /// [`mark_first_in_doubt`](Self::mark_first_in_doubt) would return `false`.
         #[span(message = %first.message)]
         async fn end_first_attempt(&self, first: &FirstAttempt, end: &AttemptEnd, now: Timestamp) -> Result<()>;
 
@@ -68,12 +69,12 @@ calls! {
         /// Records an attempt just before its final dot. If this returns `false` (the attempt is fenced, or
         /// the message has ended), the caller should not send the dot. Safe to repeat.
         #[span(message = %message, attempt = number)]
-        async fn past_the_dot(&self, message: Uuid, number: u32, now: Timestamp) -> Result<bool>;
+        async fn mark_in_doubt(&self, message: Uuid, number: u32, now: Timestamp) -> Result<bool>;
 
         /// Records the end of an attempt. Only the first end counts. A late reply to a fenced attempt is only
         /// stored in its row, unless it is a success: this ends an open message, so the recipient will not
         /// get a second email (rule 26). A success always sets
-        /// [`Facts::last_sent_at`](tidings_model::records::Facts::last_sent_at).
+        /// [`KeyFacts::last_sent_at`](tidings_model::records::KeyFacts::last_sent_at).
         #[span(message = %message, attempt = number)]
         async fn end_attempt(&self, message: Uuid, number: u32, end: &AttemptEnd, now: Timestamp) -> Result<()>;
 
@@ -145,7 +146,7 @@ SELECT number, relay, begun_at, past_the_dot_at, ended_at, phase, class, reply, 
 FROM attempts WHERE message = $1 ORDER BY number";
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum AttemptStanding {
     /// Still under way, so its end counts.
     Current,
     /// A later attempt has begun, so only a success counts.
@@ -153,23 +154,23 @@ pub enum Standing {
     Repeated,
 }
 
-impl<D: Dialect> Sql<D> {
-    async fn facts_for_attempt(&self, key: &Key, message: Uuid) -> Result<(Facts, Option<WaitingMessage>)> {
+impl<D: Dialect> SqlStore<D> {
+    async fn facts_for_attempt(&self, key: &Key, message: Uuid) -> Result<(KeyFacts, Option<WaitingMessage>)> {
         let mut connection = self.reader.acquire().await?;
         let statement = query(FACTS_FOR_ATTEMPT).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
         let row = statement.bind(message.to_string()).fetch_one(&mut *connection).await?;
         connection.release();
-        let facts = FactsRow::from_row(&row)?.facts(key);
+        let facts = FactsRow::from_row(&row)?.into_facts(key);
         let waits = column::<_, Option<Uuid>>(&row, "id")?.is_some();
         Ok((facts, waits.then(|| Self::to_record(row)).transpose()?))
     }
 
-    async fn first_past_the_dot(&self, first: &FirstAttempt, now: Timestamp) -> Result<bool> {
-        self.commit_past_the_dot(Dot::First(first.clone()), now).await
+    async fn mark_first_in_doubt(&self, first: &FirstAttempt, now: Timestamp) -> Result<bool> {
+        self.commit_in_doubt(PendingCommit::First(first.clone()), now).await
     }
 
     async fn end_first_attempt(&self, first: &FirstAttempt, end: &AttemptEnd, now: Timestamp) -> Result<()> {
-        let mut tx = self.write().await?;
+        let mut tx = self.begin_write().await?;
         let locked = Self::lock_message(&mut tx, first.message).await?;
         if Self::insert_first(&mut tx, first, None).await? || Self::is_first(&mut tx, first).await? {
             Self::end_locked(&mut tx, locked, first.message, 1, end, now).await?;
@@ -185,12 +186,12 @@ impl<D: Dialect> Sql<D> {
         now: Timestamp,
     ) -> Result<AttemptStart> {
         let id = message.to_string();
-        let mut tx = self.write().await?;
+        let mut tx = self.begin_write().await?;
         if let Some(closed) = Self::lock_message(&mut tx, message).await?.closed {
             return Ok(AttemptStart::Closed(closed));
         }
         let stored = query(MESSAGE).bind(id.clone()).try_map(Self::to_record).fetch_optional(&mut *tx).await?;
-        let stored = stored.ok_or_else(|| Error::Broken(format!("digest {message} has no message to send")))?;
+        let stored = stored.ok_or_else(|| StoreError::Broken(format!("digest {message} has no message to send")))?;
         let StoredMessage { message, may_repeat, epoch, .. } = stored;
         let (mut earlier, mut ambiguous) = Self::earlier_attempts(&mut tx, &id, may_repeat).await?;
         let mut had_ambiguous_attempt = false;
@@ -198,7 +199,7 @@ impl<D: Dialect> Sql<D> {
             if let Some(awaited) = Self::awaited_reply(&mut tx, &id, reply_time, now).await? {
                 return Ok(awaited);
             }
-            Self::fence(&mut tx, &id, now).await?;
+            Self::fence_attempt(&mut tx, &id, now).await?;
             (earlier, ambiguous) = Self::earlier_attempts(&mut tx, &id, may_repeat).await?;
             had_ambiguous_attempt = Self::earlier_attempts(&mut tx, &id, 0).await?.1 > 0;
         }
@@ -206,12 +207,12 @@ impl<D: Dialect> Sql<D> {
         begin.bind(relay.to_owned()).bind(now.as_millisecond()).execute(&mut *tx).await?;
         Self::set_state(&mut tx, id, MessageState::Sending).await?;
         tx.commit().await?;
-        let (number, ambiguous) = (number(earlier + 1)?, number(ambiguous)?);
+        let (number, ambiguous) = (checked_number(earlier + 1)?, checked_number(ambiguous)?);
         Ok(AttemptStart::Proceed { number, ambiguous, had_ambiguous_attempt, epoch, message: Box::new(message) })
     }
 
-    async fn past_the_dot(&self, message: Uuid, attempt: u32, now: Timestamp) -> Result<bool> {
-        self.commit_past_the_dot(Dot::Begun { message, number: attempt }, now).await
+    async fn mark_in_doubt(&self, message: Uuid, attempt: u32, now: Timestamp) -> Result<bool> {
+        self.commit_in_doubt(PendingCommit::Begun { message, number: attempt }, now).await
     }
 
     async fn end_attempt(&self, message: Uuid, attempt: u32, end: &AttemptEnd, now: Timestamp) -> Result<()> {
@@ -222,7 +223,7 @@ impl<D: Dialect> Sql<D> {
         {
             return Ok(());
         }
-        let mut tx = self.write().await?;
+        let mut tx = self.begin_write().await?;
         let locked = Self::lock_message(&mut tx, message).await?;
         Self::end_locked(&mut tx, locked, message, attempt, end, now).await?;
         Ok(tx.commit().await?)
@@ -234,7 +235,7 @@ impl<D: Dialect> Sql<D> {
     }
 }
 
-impl<D: Dialect> Sql<D> {
+impl<D: Dialect> SqlStore<D> {
     /// Returns (attempts after this number, ambiguous ones among them).
     pub(super) async fn earlier_attempts(connection: &mut D::Connection, id: &str, after: i64) -> Result<(i64, i64)> {
         let earlier = query_as(EARLIER_ATTEMPTS).bind(id.to_owned()).bind(after);
@@ -253,7 +254,7 @@ impl<D: Dialect> Sql<D> {
         let unanswered: Option<UnansweredRow> = unanswered.fetch_optional(connection).await?;
         let awaited = unanswered.and_then(|UnansweredRow { number, past_the_dot_at }| {
             let until = past_the_dot_at.min(now).saturating_add(reply_time).unwrap_or(now);
-            let awaits = until > now && StoredWait::PAST.believes(past_the_dot_at, now);
+            let awaits = until > now && StoredWait::PAST.is_plausible(past_the_dot_at, now);
             awaits.then_some(AttemptStart::AwaitsReply { number, until })
         });
         Ok(awaited)
@@ -261,7 +262,7 @@ impl<D: Dialect> Sql<D> {
 
     /// Returns `true` if enough earlier messages to the same address ended like this one, i.e. as a soft
     /// bounce.
-    async fn suppresses(connection: &mut D::Connection, message: Uuid, end: &AttemptEnd) -> Result<bool> {
+    async fn should_suppress(connection: &mut D::Connection, message: Uuid, end: &AttemptEnd) -> Result<bool> {
         let before = i64::from(end.consecutive) - 1;
         if before == 0 || end.suppress.is_none() {
             return Ok(true);
@@ -280,26 +281,26 @@ impl<D: Dialect> Sql<D> {
         now: Timestamp,
     ) -> Result<()> {
         let standing = Self::record_end(&mut *connection, message, attempt, end, now).await?;
-        let current = standing == Standing::Current;
+        let current = standing == AttemptStanding::Current;
         // The relay accepted the message, whichever attempt sent it. We end the message now, so the recipient
         // gets no second email.
-        let sent = end.class == AttemptClass::Sent && standing != Standing::Repeated;
+        let sent = end.class == AttemptClass::Sent && standing != AttemptStanding::Repeated;
         if sent && locked.closed.is_some() {
             for statement in [SENT_DIGEST, SENT_MESSAGE] {
                 query(statement).bind(message.to_string()).bind(now.as_millisecond()).execute(&mut *connection).await?;
             }
         }
         if let (true, Some(suppression)) =
-            (current && Self::suppresses(&mut *connection, message, end).await?, &end.suppress)
+            (current && Self::should_suppress(&mut *connection, message, end).await?, &end.suppress)
         {
             Self::write_suppression(&mut *connection, suppression).await?;
         }
         match (&end.closed, locked.closed) {
             (Some(closed), None) if current || sent => {
                 if !current {
-                    Self::fence(&mut *connection, &message.to_string(), now).await?;
+                    Self::fence_attempt(&mut *connection, &message.to_string(), now).await?;
                 }
-                Self::end(&mut *connection, message, closed, end.return_events, now).await?;
+                Self::apply_end(&mut *connection, message, closed, end.return_events, now).await?;
             }
             (None, None) if current => {
                 Self::set_state(&mut *connection, message.to_string(), MessageState::Deferred).await?;
@@ -315,12 +316,12 @@ impl<D: Dialect> Sql<D> {
         attempt: u32,
         end: &AttemptEnd,
         now: Timestamp,
-    ) -> Result<Standing> {
+    ) -> Result<AttemptStanding> {
         if Self::writes_end(&mut *connection, END_ATTEMPT, message, attempt, end, now).await? {
-            return Ok(Standing::Current);
+            return Ok(AttemptStanding::Current);
         }
         let late = Self::writes_end(connection, LATE_END, message, attempt, end, now).await?;
-        Ok(if late { Standing::Late } else { Standing::Repeated })
+        Ok(if late { AttemptStanding::Late } else { AttemptStanding::Repeated })
     }
 
     async fn writes_end(
@@ -332,7 +333,7 @@ impl<D: Dialect> Sql<D> {
         now: Timestamp,
     ) -> Result<bool> {
         let update = Self::bind_end(statement, message, attempt, end, now);
-        Ok(D::rows(&update.execute(connection).await?) > 0)
+        Ok(D::changed_rows(&update.execute(connection).await?) > 0)
     }
 
     pub(super) fn bind_end(
@@ -354,7 +355,7 @@ impl<D: Dialect> Sql<D> {
 }
 
 record!(row => WaitingMessage {
-    message: Message::read::<D>(row)?, epoch, attempted, shortened, outdated, missing_since,
+    message: OutboxMessage::read::<D>(row)?, epoch, attempted, shortened, outdated, missing_since,
 });
 
 row! {
@@ -372,11 +373,11 @@ fn late_end<D: Dialect>(row: &D::Row) -> sqlx::Result<Option<LateEnd>> {
     let late: (Option<_>, Option<_>) = (column(row, "late_at")?, column(row, "late_phase")?);
     let late = late.0.zip(late.1).zip(column(row, "late_class")?);
     let Some(((at, phase), class)) = late else { return Ok(None) };
-    Ok(Some(LateEnd { at, phase, class, reply: text(row, "late_reply")? }))
+    Ok(Some(LateEnd { at, phase, class, reply: text_column(row, "late_reply")? }))
 }
 
 /// Returns a row if the attempt was under way and the message open; otherwise changes nothing.
-pub const CLOSE_WITH_ATTEMPT: Variants = Variants {
+pub const CLOSE_WITH_ATTEMPT: StatementVariants = StatementVariants {
     sqlite: concat!(
         "
 BEGIN IMMEDIATE;
@@ -415,20 +416,20 @@ SELECT m.id FROM messages m LEFT JOIN digest ON TRUE WHERE m.id = $1 AND m.close
     ),
 };
 
-impl<D: Dialect> Sql<D> {
+impl<D: Dialect> SqlStore<D> {
     /// Ends the message, its digest and the attempt under way. Returns `false` and writes nothing if any of
     /// them ended before.
     pub(crate) async fn close_with_attempt(
         &self,
         message: Uuid,
         attempt: u32,
-        (end, closed): (&AttemptEnd, &Closed),
+        (end, closed): (&AttemptEnd, &WindowEnd),
         now: Timestamp,
     ) -> Result<bool> {
-        let close = Self::bind_end(D::pick(CLOSE_WITH_ATTEMPT), message, attempt, end, now)
+        let close = Self::bind_end(D::pick_variant(CLOSE_WITH_ATTEMPT), message, attempt, end, now)
             .bind(closed.outcome.name().to_owned())
             .bind(no_nul(&closed.why))
-            .bind(MessageState::after(closed.outcome).name().to_owned());
+            .bind(MessageState::from_outcome(closed.outcome).name().to_owned());
         self.write_at_once(close).await
     }
 }

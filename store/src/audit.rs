@@ -8,29 +8,29 @@ use sqlx::{query, query_as};
 use tidings_model::{
     Key, MessageKey,
     records::{
-        Actor, AuditEntry, AuditFilter, AuditPlace, AuditRecord, Cursor, DeadLetterFilter, DeadLetterId,
-        DeadLetterPlace, DeadLetterRecord, DigestRecord, Emitted, KeptLetter, Listed,
+        AuditActor, AuditEntry, AuditFilter, AuditPlace, AuditRecord, DeadLetterFilter, DeadLetterId, DeadLetterPlace,
+        DeadLetterRecord, DigestRecord, EmissionRecord, KeptLetter, ListPage, PageCursor,
     },
-    step::{AuditInput, DeadLettersInput, Note},
-    window::Closed,
+    step::{AuditInput, AuditNote, DeadLettersInput},
+    window::WindowEnd,
     without_addresses,
 };
 use uuid::Uuid;
 
 use crate::{
-    Error, Result,
+    Result, StoreError,
     sql::{
-        Sql, calls,
+        SqlStore, calls,
         columns::{column, record},
-        dialect::{Dialect, Variants},
-        json, no_nul,
+        dialect::{Dialect, StatementVariants},
+        no_nul, to_json,
     },
 };
 
 calls! {
     pub trait AuditTrail {
         #[span(key = %input.key)]
-        async fn audit(&self, input: &AuditInput) -> Result<()>;
+        async fn record_audit(&self, input: &AuditInput) -> Result<()>;
 
         #[span(workflow = %input.workflow_id, run = %input.run_id)]
         async fn put_dead_letters(&self, input: &DeadLettersInput, now: Timestamp) -> Result<()>;
@@ -44,7 +44,7 @@ calls! {
             id: &DeadLetterId,
             keys: &BTreeSet<Key>,
             entry: &AuditEntry,
-        ) -> Result<Option<Emitted>>;
+        ) -> Result<Option<EmissionRecord>>;
     }
 }
 
@@ -65,7 +65,7 @@ SELECT $1, '', '', $2, $3, $4, $5, $6
 WHERE NOT EXISTS (SELECT 1 FROM audit WHERE tenant = $1 AND digest_type = '' AND user_id = '' AND acted_at = $3
                   AND message = $2 AND actor = $4 AND action = $5 AND why = $6)";
 
-pub const PUT_DEAD_LETTERS: Variants = Variants {
+pub const PUT_DEAD_LETTERS: StatementVariants = StatementVariants {
     sqlite: "
 INSERT INTO dead_letters (workflow_id, run_id, seq, reason, encoding, message_type, size, sha256, head, buried_at)
 SELECT $1, $2, value->>'seq', value->>'reason', value->>'encoding', value->>'message_type', value->>'size',
@@ -81,10 +81,10 @@ FROM jsonb_array_elements($3::jsonb) ON CONFLICT DO NOTHING",
 pub const MARK_EMITTED: &str =
     "UPDATE dead_letters SET emitted_at = $3, emitted_by = $4 WHERE run_id = $1 AND seq = $2 AND emitted_at IS NULL";
 
-impl<D: Dialect> Sql<D> {
-    async fn audit(&self, AuditInput { key, notes }: &AuditInput) -> Result<()> {
-        let mut tx = self.write().await?;
-        for Note { at, by, action, why } in notes.iter().cloned() {
+impl<D: Dialect> SqlStore<D> {
+    async fn record_audit(&self, AuditInput { key, notes }: &AuditInput) -> Result<()> {
+        let mut tx = self.begin_write().await?;
+        for AuditNote { at, by, action, why } in notes.iter().cloned() {
             Self::audit_once(&mut tx, key, None, &AuditEntry { at, actor: by.into(), action, why }).await?;
         }
         Ok(tx.commit().await?)
@@ -97,8 +97,13 @@ impl<D: Dialect> Sql<D> {
             letter.encoding = no_nul(&letter.encoding);
             letter.message_type = letter.message_type.as_deref().map(no_nul);
         }
-        let statement = query(D::pick(PUT_DEAD_LETTERS)).bind(no_nul(&input.workflow_id)).bind(no_nul(&input.run_id));
-        statement.bind(json(&letters)?).bind(now.as_millisecond()).execute(&mut *self.writer.acquire().await?).await?;
+        let statement =
+            query(D::pick_variant(PUT_DEAD_LETTERS)).bind(no_nul(&input.workflow_id)).bind(no_nul(&input.run_id));
+        statement
+            .bind(to_json(&letters)?)
+            .bind(now.as_millisecond())
+            .execute(&mut *self.writer.acquire().await?)
+            .await?;
         Ok(())
     }
 
@@ -107,12 +112,12 @@ impl<D: Dialect> Sql<D> {
         id: &DeadLetterId,
         keys: &BTreeSet<Key>,
         entry: &AuditEntry,
-    ) -> Result<Option<Emitted>> {
+    ) -> Result<Option<EmissionRecord>> {
         let seq = letter_number(id);
-        let mut tx = self.write().await?;
+        let mut tx = self.begin_write().await?;
         let mark = query(MARK_EMITTED).bind(&id.run_id).bind(seq).bind(entry.at.as_millisecond());
         let marked = mark.bind(no_nul(entry.actor.as_str())).execute(&mut *tx).await?;
-        if D::rows(&marked) == 0 {
+        if D::changed_rows(&marked) == 0 {
             let letter = query(DEAD_LETTER).bind(&id.run_id).bind(seq).bind(ANY_WORKFLOW.to_owned());
             let letter: Option<DeadLetterRecord> = letter.try_map(Self::to_record).fetch_optional(&mut *tx).await?;
             let earlier = letter.and_then(|letter| letter.emitted);
@@ -128,7 +133,7 @@ impl<D: Dialect> Sql<D> {
     }
 }
 
-impl<D: Dialect> Sql<D> {
+impl<D: Dialect> SqlStore<D> {
     pub(super) async fn audit_change(
         connection: &mut D::Connection,
         key: &Key,
@@ -178,8 +183,8 @@ impl<D: Dialect> Sql<D> {
         connection: &mut D::Connection,
         key: &Key,
         digest_id: Uuid,
-        closed: &Closed,
-        actor: Actor,
+        closed: &WindowEnd,
+        actor: AuditActor,
         now: Timestamp,
     ) -> Result<()> {
         let why = format!("{}: {}", closed.outcome.name(), closed.why);
@@ -251,18 +256,18 @@ pub const ENTRIES: &str =
 // `+ 0` keeps the planner from choosing the index by age, which would scan all other entries.
 pub const ENTRIES_OF_KEY: &str = entries!("tenant = $1 AND digest_type = $2 AND user_id = $3", "acted_at + 0");
 
-impl<D: Dialect> Sql<D> {
-    pub(super) async fn audit_entries(&self, filter: &AuditFilter) -> Result<Listed<AuditRecord, AuditPlace>> {
+impl<D: Dialect> SqlStore<D> {
+    pub(super) async fn audit_entries(&self, filter: &AuditFilter) -> Result<ListPage<AuditRecord, AuditPlace>> {
         let AuditFilter { tenant, digest_type, user, actor, action, since, until, page } = filter;
         let text = |part: &Option<String>| part.clone().unwrap_or_default();
         let (after_at, after_id) =
-            page.after.as_ref().map_or((i64::MAX, 0), |Cursor((at, id))| (at.as_millisecond(), *id));
+            page.after.as_ref().map_or((i64::MAX, 0), |PageCursor((at, id))| (at.as_millisecond(), *id));
         let of_key = tenant.is_some() && digest_type.is_some() && user.is_some();
         let rows = query(if of_key { ENTRIES_OF_KEY } else { ENTRIES })
             .bind(text(tenant))
             .bind(text(digest_type))
             .bind(text(user))
-            .bind(actor.as_ref().map_or("", Actor::as_str).to_owned())
+            .bind(actor.as_ref().map_or("", AuditActor::as_str).to_owned())
             .bind(text(action))
             .bind(since.map_or(i64::MIN, |since| since.as_millisecond()))
             .bind(until.map_or(i64::MAX, |until| until.as_millisecond()))
@@ -270,7 +275,7 @@ impl<D: Dialect> Sql<D> {
             .bind(after_id)
             .bind(page.rows_to_read());
         let rows = self.read_records(rows).await?;
-        Ok(page.listed(rows, |last: &AuditRecord| (last.at, last.audit_id)))
+        Ok(page.build_page(rows, |last: &AuditRecord| (last.at, last.audit_id)))
     }
 
     pub(super) async fn audit_of_digest(&self, digest: &DigestRecord) -> Result<Vec<AuditRecord>> {
@@ -310,7 +315,7 @@ macro_rules! letters {
 }
 
 /// `*` in `$1` matches any text. Note that SQLite uses GLOB here, because its LIKE ignores case.
-pub const OF_WORKFLOWS: Variants = Variants {
+pub const OF_WORKFLOWS: StatementVariants = StatementVariants {
     sqlite: letters!("workflow_id GLOB $1"),
     postgres: letters!("workflow_id LIKE replace(replace(replace($1, '%', '!%'), '_', '!_'), '*', '%') ESCAPE '!'"),
 };
@@ -323,16 +328,17 @@ pub const DEAD_LETTER: &str =
 
 pub const DEAD_LETTER_HEAD: &str = "SELECT head FROM dead_letters WHERE run_id = $1 AND seq = $2";
 
-impl<D: Dialect> Sql<D> {
+impl<D: Dialect> SqlStore<D> {
     pub(super) async fn dead_letters(
         &self,
         filter: &DeadLetterFilter,
-    ) -> Result<Listed<DeadLetterRecord, DeadLetterPlace>> {
+    ) -> Result<ListPage<DeadLetterRecord, DeadLetterPlace>> {
         let DeadLetterFilter { since, until, page, .. } = filter;
         let workflow_ids = filter.workflow_ids().unwrap_or_else(|| "*".to_owned());
-        let after = page.after.as_ref().map(|Cursor((at, run_id, seq))| (at.as_millisecond(), run_id.clone(), *seq));
+        let after =
+            page.after.as_ref().map(|PageCursor((at, run_id, seq))| (at.as_millisecond(), run_id.clone(), *seq));
         let (after_at, after_run, after_seq) = after.unwrap_or((i64::MAX, String::new(), 0));
-        let statement = if workflow_ids.contains('*') { D::pick(OF_WORKFLOWS) } else { OF_WORKFLOW };
+        let statement = if workflow_ids.contains('*') { D::pick_variant(OF_WORKFLOWS) } else { OF_WORKFLOW };
         let rows = query(statement)
             .bind(workflow_ids)
             .bind(since.map_or(i64::MIN, |since| since.as_millisecond()))
@@ -342,7 +348,7 @@ impl<D: Dialect> Sql<D> {
             .bind(i64::try_from(after_seq).unwrap_or(i64::MAX))
             .bind(page.rows_to_read());
         let rows = self.read_records(rows).await?;
-        Ok(page.listed(rows, |last: &DeadLetterRecord| (last.buried_at, last.id.run_id.clone(), last.id.seq)))
+        Ok(page.build_page(rows, |last: &DeadLetterRecord| (last.buried_at, last.id.run_id.clone(), last.id.seq)))
     }
 
     pub(super) async fn dead_letter(&self, tenant: Option<&str>, id: &DeadLetterId) -> Result<Option<KeptLetter>> {
@@ -355,7 +361,7 @@ impl<D: Dialect> Sql<D> {
         let head: Option<(String,)> =
             query_as(DEAD_LETTER_HEAD).bind(&id.run_id).bind(seq).fetch_optional(&mut *connection).await?;
         let Some((head,)) = head else { return Ok(None) };
-        let not_base64 = |error| Error::Broken(format!("the payload of dead letter {id} is not base64: {error}"));
+        let not_base64 = |error| StoreError::Broken(format!("the payload of dead letter {id} is not base64: {error}"));
         Ok(Some(KeptLetter { record, head: BASE64_STANDARD.decode(head).map_err(not_base64)? }))
     }
 }
@@ -375,10 +381,10 @@ record!(row => DeadLetterRecord {
     message_type,
     size,
     sha256,
-    emitted: emitted::<D>(row)?,
+    emitted: read_emitted::<D>(row)?,
 });
 
-pub fn emitted<D: Dialect>(row: &D::Row) -> sqlx::Result<Option<Emitted>> {
+pub fn read_emitted<D: Dialect>(row: &D::Row) -> sqlx::Result<Option<EmissionRecord>> {
     let Some(at) = column(row, "emitted_at")? else { return Ok(None) };
-    Ok(Some(Emitted { at, by: column::<_, Option<String>>(row, "emitted_by")?.unwrap_or_default() }))
+    Ok(Some(EmissionRecord { at, by: column::<_, Option<String>>(row, "emitted_by")?.unwrap_or_default() }))
 }

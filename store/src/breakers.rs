@@ -6,15 +6,15 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use sqlx::query;
 use tidings_model::{
-    breaker::{Breaker, Open, Probe, Refusals, VersionedBreaker},
+    breaker::{BreakerProbe, CircuitBreaker, OpenState, RefusalHistory, VersionedBreaker},
     records::{AuditEntry, RefusalRecord},
 };
 
 use crate::{
-    Error, Result,
+    Result, StoreError,
     sql::{
-        Sql, calls,
-        columns::{Record as _, column, record, text},
+        SqlStore, calls,
+        columns::{RowRecord as _, column, record, text_column},
         dialect::Dialect,
         no_nul, or_zero,
     },
@@ -22,7 +22,7 @@ use crate::{
 
 calls! {
     /// Circuit breakers of relays, shared by all workers.
-    pub trait Breakers {
+    pub trait BreakerStore {
         /// Reads the breakers by name: the relay's, or `RELAY/TENANT`. A breaker without history is absent.
         async fn breakers(&self) -> Result<BTreeMap<String, VersionedBreaker>>;
 
@@ -68,7 +68,7 @@ SELECT message, ended_at, phase, class, reply FROM attempts
 WHERE relay = $1 AND ended_at IS NOT NULL AND class <> 'sent' AND phase IS NOT NULL AND reply <> ''
 ORDER BY ended_at DESC, message, number DESC LIMIT $2";
 
-impl<D: Dialect> Sql<D> {
+impl<D: Dialect> SqlStore<D> {
     async fn breakers(&self) -> Result<BTreeMap<String, VersionedBreaker>> {
         let breakers = query(BREAKERS).try_map(|row| Ok((column(&row, "name")?, VersionedBreaker::read::<D>(&row)?)));
         let breakers = breakers.fetch_all(&mut *self.reader.acquire().await?).await?;
@@ -85,10 +85,10 @@ impl<D: Dialect> Sql<D> {
         let open = breaker.open.as_ref();
         let probe = open.and_then(|open| open.probe.as_ref());
         let refusals = match &breaker.refusals {
-            nothing if *nothing == Refusals::default() => String::new(),
-            refusals => serde_json::to_string(refusals).map_err(|error| Error::Broken(error.to_string()))?,
+            nothing if *nothing == RefusalHistory::default() => String::new(),
+            refusals => serde_json::to_string(refusals).map_err(|error| StoreError::Broken(error.to_string()))?,
         };
-        let mut tx = self.write().await?;
+        let mut tx = self.begin_write().await?;
         let done = query(PUT_BREAKER)
             .bind(name.to_owned())
             .bind(i64::try_from(*revision).unwrap_or(i64::MAX))
@@ -110,7 +110,7 @@ impl<D: Dialect> Sql<D> {
             .bind(refusals)
             .execute(&mut *tx)
             .await?;
-        let put = D::rows(&done) > 0;
+        let put = D::changed_rows(&done) > 0;
         if let (true, Some(entry)) = (put, entry) {
             let action = format!("{} {name}", entry.action);
             Self::audit_tenant(&mut tx, "", &AuditEntry { action, ..entry.clone() }).await?;
@@ -125,10 +125,10 @@ impl<D: Dialect> Sql<D> {
     }
 }
 
-record!(row => VersionedBreaker { revision, breaker: Breaker::read::<D>(row)? });
+record!(row => VersionedBreaker { revision, breaker: CircuitBreaker::read::<D>(row)? });
 
-record!(row => Breaker {
-    open: open::<D>(row)?,
+record!(row => CircuitBreaker {
+    open: read_open::<D>(row)?,
     failures,
     failing_since,
     sent,
@@ -139,17 +139,17 @@ record!(row => Breaker {
     refusals: serde_json::from_str(&column::<_, String>(row, "refusals")?).unwrap_or_default(),
 });
 
-fn open<D: Dialect>(row: &D::Row) -> sqlx::Result<Option<Open>> {
+fn read_open<D: Dialect>(row: &D::Row) -> sqlx::Result<Option<OpenState>> {
     let (cause, since): (Option<_>, Option<_>) = (column(row, "cause")?, column(row, "opened_at")?);
     let Some((cause, since)) = cause.zip(since) else { return Ok(None) };
     let (message, until): (Option<_>, Option<_>) = (column(row, "probe_message")?, column(row, "probe_until")?);
-    Ok(Some(Open {
+    Ok(Some(OpenState {
         cause,
-        why: text(row, "why")?,
+        why: text_column(row, "why")?,
         since,
         until: column::<_, Option<_>>(row, "until_at")?.unwrap_or(Timestamp::MAX),
         times: column(row, "times")?,
-        probe: message.zip(until).map(|(message, until)| Probe { message, until }),
+        probe: message.zip(until).map(|(message, until)| BreakerProbe { message, until }),
     }))
 }
 

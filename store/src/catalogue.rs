@@ -5,20 +5,20 @@
 
 #![cfg_attr(not(test), expect(dead_code, reason = "tests compare the rest with the schema"))]
 
-use tidings_model::{records::Erased, retention::Kind};
+use tidings_model::{records::ErasedRows, retention::RetentionKind};
 
 use crate::{inbox, installations, jobs, troubled_runs, webhook_requests};
 
-pub struct Table {
+pub struct CatalogueTable {
     pub name: &'static str,
-    pub whose: Whose,
-    pub age: Age,
-    pub erasure: Erasure,
+    pub whose: RowOwner,
+    pub age: RowAge,
+    pub erasure: ErasureRule,
     pub columns: &'static [&'static str],
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whose {
+pub enum RowOwner {
     Person,
     Key,
     Indirect,
@@ -28,10 +28,10 @@ pub enum Whose {
 }
 
 #[derive(Clone, Copy)]
-pub enum Age {
+pub enum RowAge {
     Unlimited,
     /// Retention deletes rows of this kind with this statement. `{each}` is a primary key.
-    Upkeep(Kind, &'static str),
+    Upkeep(RetentionKind, &'static str),
     /// As old as the row it belongs to in this table.
     With(&'static str),
     /// The module owning the table deletes old rows with this statement.
@@ -39,26 +39,26 @@ pub enum Age {
 }
 
 #[derive(Clone, Copy)]
-pub enum Erasure {
-    Deletes(&'static Deletion),
+pub enum ErasureRule {
+    Deletes(&'static RowDeletion),
     /// Clears these columns, or replaces an address by a pseudonym.
     Blanks(&'static [&'static str]),
     /// Deleted by cascade with the rows they refer to.
     Cascades,
-    /// Deleted once everything else is erased: [`Generations::forget_ids`](crate::Generations::forget_ids).
+    /// Deleted once everything else is erased: [`GenerationStore::forget_ids`](crate::Generations::forget_ids).
     Forgets,
     Keeps,
 }
 
-pub struct Deletion {
-    pub by: By,
+pub struct RowDeletion {
+    pub by: DeletionKey,
     pub delete: &'static str,
     pub count: &'static str,
-    pub counted: Option<fn(&mut Erased) -> &mut u64>,
+    pub counted: Option<fn(&mut ErasedRows) -> &mut u64>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum By {
+pub enum DeletionKey {
     /// Tenant and user, but deleted last.
     Directory,
     Person,
@@ -68,8 +68,8 @@ pub enum By {
 
 macro_rules! deletion {
     ($by:ident, $rows:expr, $counted:expr) => {
-        Deletion {
-            by: By::$by,
+        RowDeletion {
+            by: DeletionKey::$by,
             delete: concat!("DELETE FROM ", $rows),
             count: concat!("SELECT COUNT(*) FROM ", $rows),
             counted: $counted,
@@ -77,37 +77,37 @@ macro_rules! deletion {
     };
 }
 
-pub const RECIPIENTS: Deletion =
+pub const RECIPIENTS: RowDeletion =
     deletion!(Directory, "recipients WHERE tenant = $1 AND user_id = $2", Some(|erased| &mut erased.recipients));
-pub const PREFERENCES: Deletion =
+pub const PREFERENCES: RowDeletion =
     deletion!(Person, "preferences WHERE tenant = $1 AND user_id = $2", Some(|erased| &mut erased.preferences));
-pub const CONSENTS: Deletion =
+pub const CONSENTS: RowDeletion =
     deletion!(Person, "consents WHERE tenant = $1 AND user_id = $2", Some(|erased| &mut erased.consents));
-pub const READINGS: Deletion =
+pub const READINGS: RowDeletion =
     deletion!(Person, "readings WHERE tenant = $1 AND user_id = $2", Some(|erased| &mut erased.delivery_events));
 /// Includes waiting items, because the forwarder would otherwise bring the person back.
-pub const INBOX: Deletion =
+pub const INBOX: RowDeletion =
     deletion!(Person, "inbox WHERE tenant = $1 AND user_id = $2", Some(|erased| &mut erased.inbox));
 /// Includes pending notices: an erased person should appear in none.
-pub const NOTICES: Deletion = deletion!(Person, "notices WHERE tenant = $1 AND user_id = $2", None);
+pub const NOTICES: RowDeletion = deletion!(Person, "notices WHERE tenant = $1 AND user_id = $2", None);
 /// Letters which name one of the person's messages. The table of ids is small, so this joins from it, one
 /// lookup per id.
-pub const WEBHOOK_LETTERS: Deletion = deletion!(
+pub const WEBHOOK_LETTERS: RowDeletion = deletion!(
     Person,
     "webhook_dead_letters WHERE (relay, sha256) IN
     (SELECT l.relay, l.sha256 FROM webhook_letter_ids l JOIN messages m ON m.id = l.id
      WHERE m.tenant = $1 AND m.user_id = $2)",
     Some(|erased| &mut erased.dead_letters)
 );
-pub const RETRACTS: Deletion = deletion!(
+pub const RETRACTS: RowDeletion = deletion!(
     Key,
     "retracts WHERE tenant = $1 AND digest_type = $2 AND user_id = $3",
     Some(|erased| &mut erased.retracts)
 );
-pub const DEAD_LETTERS: Deletion =
+pub const DEAD_LETTERS: RowDeletion =
     deletion!(Workflow, "dead_letters WHERE workflow_id = $1", Some(|erased| &mut erased.dead_letters));
 /// Includes keys of running jobs.
-pub const JOB_KEYS: Deletion = deletion!(Workflow, "job_keys WHERE workflow_id = $1", None);
+pub const JOB_KEYS: RowDeletion = deletion!(Workflow, "job_keys WHERE workflow_id = $1", None);
 
 const DELETE_INBOX: &str = "DELETE FROM inbox WHERE id IN (SELECT CAST(value->>0 AS BIGINT) FROM {each})";
 
@@ -137,18 +137,18 @@ const DELETE_REPORTS: &str =
 
 macro_rules! tables {
     ($($name:ident: $whose:ident, $age:ident $(($($limit:tt)+))?, $erasure:ident $(($($what:tt)+))?, [$($column:ident)+];)+) => {
-        &[$(Table {
+        &[$(CatalogueTable {
             name: stringify!($name),
-            whose: Whose::$whose,
-            age: Age::$age $(($($limit)+))?,
-            erasure: Erasure::$erasure $(($($what)+))?,
+            whose: RowOwner::$whose,
+            age: RowAge::$age $(($($limit)+))?,
+            erasure: ErasureRule::$erasure $(($($what)+))?,
             columns: &[$(stringify!($column)),+],
         }),+]
     };
 }
 
 /// Ordered: a table comes before the tables it refers to, and rows should be deleted in this order.
-pub const TABLES: &[Table] = tables! {
+pub const TABLES: &[CatalogueTable] = tables! {
     recipients: Person, Unlimited, Deletes(&RECIPIENTS),
         [tenant user_id address address_lower name zone locale zone_revision zone_changed_at pseudonym answered_at];
     preferences: Key, Unlimited, Deletes(&PREFERENCES),
@@ -157,11 +157,11 @@ pub const TABLES: &[Table] = tables! {
         [tenant digest_type user_id consent changed_at];
     readings: Key, Unlimited, Deletes(&READINGS),
         [tenant digest_type user_id read_at sign_at];
-    inbox: Key, Upkeep(Kind::Inbox, DELETE_INBOX), Deletes(&INBOX),
+    inbox: Key, Upkeep(RetentionKind::Inbox, DELETE_INBOX), Deletes(&INBOX),
         [id workflow_id tenant user_id kind json bytes received_at forwarded_at];
     inbox_leases: Id, Swept(inbox::FORGET_LEASES), Keeps,
         [workflow_id holder free_at failures];
-    notices: Key, Upkeep(Kind::Notices, DELETE_NOTICES), Deletes(&NOTICES),
+    notices: Key, Upkeep(RetentionKind::Notices, DELETE_NOTICES), Deletes(&NOTICES),
         [seq id subscription event lane tenant digest_type user_id digest_id message outcome reason occurred_at
         recorded_at tries first_tried_at retry_at result ended_at];
     suppressions: Indirect, Unlimited, Blanks(&["address_lower", "detail"]),
@@ -169,27 +169,27 @@ pub const TABLES: &[Table] = tables! {
     digests: Key, Unlimited, Blanks(&["why", "plan_why"]),
         [digest_id tenant digest_type user_id opened_at due_at state claimed_at sent_at closed_at outcome returned_at
         purged_at emptied_at erased_at cadence zone event_count slot_at];
-    events: Key, Upkeep(Kind::Events, DELETE_EVENTS),
+    events: Key, Upkeep(RetentionKind::Events, DELETE_EVENTS),
         Blanks(&["entity_type", "entity_id", "actor", "counts", "payload", "content_sha256", "other_categories", "refused_sha256"]),
         [tenant digest_type user_id event_id digest_id category occurred_at urgent recorded_at returned_at
         returned_from erased_at returns refused_at];
-    retracts: Key, Upkeep(Kind::Retracts, DELETE_RETRACTS), Deletes(&RETRACTS),
+    retracts: Key, Upkeep(RetentionKind::Retracts, DELETE_RETRACTS), Deletes(&RETRACTS),
         [tenant digest_type user_id event_id category entity_type entity_id until_at retracted_at needed_at];
-    attempts: Indirect, Upkeep(Kind::Messages, DELETE_ATTEMPTS),
+    attempts: Indirect, Upkeep(RetentionKind::Messages, DELETE_ATTEMPTS),
         Blanks(&["reply", "late_reply"]),
         [message number tenant relay begun_at past_the_dot_at ended_at phase class fenced_at late_at late_phase
         late_class relay_id nonce];
-    messages: Person, Upkeep(Kind::Messages, DELETE_MESSAGES),
+    messages: Person, Upkeep(RetentionKind::Messages, DELETE_MESSAGES),
         Blanks(&["envelope_to", "subject", "bytes", "why", "made_from", "former_envelopes", "thread"]),
         [id digest_id tenant digest_type user_id idempotency_key content_sha256 stream envelope_from message_id
         template created_at state sent_at closed_at may_repeat shrunk erased_at epoch reported counted outdated
         made_at missing_since thread_at];
-    delivery_events: Indirect, Upkeep(Kind::DeliveryEvents, DELETE_REPORTS),
+    delivery_events: Indirect, Upkeep(RetentionKind::DeliveryEvents, DELETE_REPORTS),
         Blanks(&["address_lower", "diagnostic", "url"]),
         [message event tenant kind bounce status relay event_id occurred_at received_at never_sent machine];
-    dead_letters: Key, Upkeep(Kind::DeadLetters, DELETE_DEAD_LETTERS), Deletes(&DEAD_LETTERS),
+    dead_letters: Key, Upkeep(RetentionKind::DeadLetters, DELETE_DEAD_LETTERS), Deletes(&DEAD_LETTERS),
         [workflow_id run_id seq reason encoding size sha256 head buried_at message_type emitted_at emitted_by];
-    webhook_dead_letters: Indirect, Upkeep(Kind::DeadLetters, DELETE_WEBHOOK_LETTERS), Deletes(&WEBHOOK_LETTERS),
+    webhook_dead_letters: Indirect, Upkeep(RetentionKind::DeadLetters, DELETE_WEBHOOK_LETTERS), Deletes(&WEBHOOK_LETTERS),
         [relay sha256 reason size head buried_at whole emitted_at emitted_by];
     webhook_letter_ids: Indirect, With("webhook_dead_letters"), Cascades,
         [id relay sha256];
@@ -239,23 +239,23 @@ pub const TABLES: &[Table] = tables! {
         [name holder free_at until_at far_at open_at];
 };
 
-impl Table {
+impl CatalogueTable {
     pub fn all_columns(&self) -> impl Iterator<Item = &'static str> {
-        let blanked = if let Erasure::Blanks(blanked) = self.erasure { blanked } else { &[] };
+        let blanked = if let ErasureRule::Blanks(blanked) = self.erasure { blanked } else { &[] };
         self.columns.iter().chain(blanked).copied()
     }
 }
 
-pub fn deletions(by: By) -> impl Iterator<Item = &'static Deletion> {
+pub fn deletions_by(by: DeletionKey) -> impl Iterator<Item = &'static RowDeletion> {
     TABLES.iter().filter_map(move |table| match table.erasure {
-        Erasure::Deletes(deletion) if deletion.by == by => Some(deletion),
+        ErasureRule::Deletes(deletion) if deletion.by == by => Some(deletion),
         _ => None,
     })
 }
 
-pub fn upkeep(of: Kind) -> impl Iterator<Item = &'static str> {
+pub fn upkeep_statements(of: RetentionKind) -> impl Iterator<Item = &'static str> {
     TABLES.iter().filter_map(move |table| match table.age {
-        Age::Upkeep(kind, delete) if kind == of => Some(delete),
+        RowAge::Upkeep(kind, delete) if kind == of => Some(delete),
         _ => None,
     })
 }
@@ -293,20 +293,21 @@ mod tests {
             let mut set = set_by(statement);
             set.retain(|column| !marks.contains(column));
             let table = TABLES.iter().find(|table| table.name == name).unwrap();
-            let Erasure::Blanks(blanked) = table.erasure else { panic!("{name} is not blanked") };
+            let ErasureRule::Blanks(blanked) = table.erasure else { panic!("{name} is not blanked") };
             assert_eq!(set, blanked.iter().copied().collect(), "{name}");
         }
         // A suppression is written again under the pseudonym.
-        let blanked =
-            TABLES.iter().filter(|table| matches!(table.erasure, Erasure::Blanks(_)) && table.name != "suppressions");
+        let blanked = TABLES
+            .iter()
+            .filter(|table| matches!(table.erasure, ErasureRule::Blanks(_)) && table.name != "suppressions");
         assert!(blanked.map(|table| table.name).all(|name| statements.iter().any(|(of, _)| *of == name)));
     }
 
     #[test]
     fn each_statement_about_all_tables_of_people_names_each() {
         let moves = generations::MOVES.concat();
-        for Table { name, whose, columns, .. } in TABLES {
-            if !matches!(whose, Whose::Person | Whose::Key) {
+        for CatalogueTable { name, whose, columns, .. } in TABLES {
+            if !matches!(whose, RowOwner::Person | RowOwner::Key) {
                 continue;
             }
             let from = format!(" FROM {name} ");
@@ -329,14 +330,14 @@ mod tests {
 
     #[test]
     fn rows_that_go_go_by_a_statement_about_their_table() {
-        for Table { name, age, erasure, .. } in TABLES {
-            if let Age::Upkeep(_, delete) | Age::Swept(delete) = age {
+        for CatalogueTable { name, age, erasure, .. } in TABLES {
+            if let RowAge::Upkeep(_, delete) | RowAge::Swept(delete) = age {
                 assert!(delete.trim().starts_with(&format!("DELETE FROM {name} ")), "{delete}");
             }
-            if let Age::With(of) = age {
+            if let RowAge::With(of) = age {
                 assert!(TABLES.iter().any(|table| table.name == *of), "{name}");
             }
-            if let Erasure::Deletes(Deletion { delete, count, .. }) = erasure {
+            if let ErasureRule::Deletes(RowDeletion { delete, count, .. }) = erasure {
                 assert_eq!(delete.strip_prefix("DELETE"), count.strip_prefix("SELECT COUNT(*)"));
                 assert!(delete.starts_with(&format!("DELETE FROM {name} ")), "{delete}");
             }

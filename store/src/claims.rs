@@ -6,31 +6,33 @@ use jiff::Timestamp;
 use sqlx::{FromRow as _, query, query_as};
 use tidings_model::{
     Event, Key,
-    records::{CapSpan, Claim, ClaimLimits, Claimed, Contents, DigestState, Exclusion, Facts, RenderedClaim},
-    settings::Shown,
+    records::{
+        CapSpan, ClaimCounts, ClaimLimits, ClaimOutcome, DigestContents, DigestState, EventExclusion, KeyFacts,
+        RenderedClaim,
+    },
+    settings::DisplayLimits,
     window::Window,
 };
 use uuid::Uuid;
 
 use crate::{
-    Error, Result,
+    Result, StoreError,
     directory::{FactsRow, ZONE_REVISIONS, facts},
-    exclusion::{COUNT_EXCLUDED, Unwanted},
+    exclusion::{COUNT_EXCLUDED, UnwantedEvents},
     names::tenants,
     sql::{
-        Sql, calls,
-        columns::{Column, row},
+        SqlStore, calls, checked_number,
+        columns::{ColumnValue, row},
         dialect::Dialect,
-        number,
     },
 };
 
 calls! {
-    pub trait Claims {
+    pub trait ClaimStore {
         /// Reads the facts about a due window's key, and `true` if the window is *fresh*: it has no digest,
         /// and its key has no returned event, no retract and only one name.
         #[span(key = %window.key, digest = %window.digest_id)]
-        async fn facts_for_claim(&self, window: &Window) -> Result<(Facts, bool)>;
+        async fn facts_for_claim(&self, window: &Window) -> Result<(KeyFacts, bool)>;
 
         /// Reads the ids of a window's events in the ledger: those stashed, and those returned by the key's
         /// failed digests. Latest first, at most `most`.
@@ -44,7 +46,7 @@ calls! {
 
         /// Makes a window a digest, in one transaction.
         ///
-        /// Writes `events` like [`Ledger::stash`](crate::Ledger::stash), and adds those returned by the key's
+        /// Writes `events` like [`Ledger::stash`](crate::Ledger::stash_events), and adds those returned by the key's
         /// failed digests. Excludes events which are retracted, seen, too old, too few, or in a category
         /// turned off; each kind gets its own digest, which ends as skipped.
         ///
@@ -60,7 +62,7 @@ calls! {
             events: &[Event],
             limits: &ClaimLimits<'_>,
             now: Timestamp,
-        ) -> Result<Claimed>;
+        ) -> Result<ClaimOutcome>;
 
         /// When the cap is reached: the time from which the oldest counted digest counts. `None` below the
         /// cap. Takes no lock, so a claim will check again.
@@ -68,19 +70,19 @@ calls! {
         async fn capped_from(&self, key: &Key, cap: CapSpan) -> Result<Option<Timestamp>>;
 
         #[span(key = %window.key, digest = %window.digest_id)]
-        async fn preview(
+        async fn preview_claim(
             &self,
             window: &Window,
             events: &[Event],
             off: &BTreeSet<String>,
-            shown: Shown<'_>,
-        ) -> Result<Contents>;
+            shown: DisplayLimits<'_>,
+        ) -> Result<DigestContents>;
 
         /// The contents of a digest: the `shown` groups, and sums over all. Groups rank by category priority,
         /// then by event count, then by latest event, then by (category, `entity_type`, `entity_id`) in byte
         /// order (rule 19). Sums saturate at `i64`.
         #[span(key = %window.key, digest = %window.digest_id)]
-        async fn contents(&self, window: &Window, shown: Shown<'_>) -> Result<Contents>;
+        async fn contents(&self, window: &Window, shown: DisplayLimits<'_>) -> Result<DigestContents>;
     }
 }
 
@@ -146,15 +148,15 @@ SELECT event_id FROM events
 WHERE digest_id = $1 OR (tenant = $2 AND digest_type = $3 AND user_id = $4 AND returned_at IS NOT NULL)
 ORDER BY occurred_at DESC, event_id LIMIT $5";
 
-impl<D: Dialect> Sql<D> {
-    async fn facts_for_claim(&self, window: &Window) -> Result<(Facts, bool)> {
+impl<D: Dialect> SqlStore<D> {
+    async fn facts_for_claim(&self, window: &Window) -> Result<(KeyFacts, bool)> {
         let Key { tenant, digest_type, user } = &window.key;
         let mut connection = self.reader.acquire().await?;
         let statement = query(FACTS_FOR_CLAIM).bind(tenant).bind(digest_type).bind(user);
         let row = statement.bind(window.digest_id.to_string()).fetch_one(&mut *connection).await?;
         connection.release();
         let FreshRow { fresh } = FreshRow::from_row(&row)?;
-        Ok((FactsRow::from_row(&row)?.facts(&window.key), fresh))
+        Ok((FactsRow::from_row(&row)?.into_facts(&window.key), fresh))
     }
 
     async fn window_events(&self, window: &Window, most: u32) -> Result<Vec<String>> {
@@ -171,71 +173,71 @@ impl<D: Dialect> Sql<D> {
         events: &[Event],
         limits: &ClaimLimits<'_>,
         now: Timestamp,
-    ) -> Result<Claimed> {
-        let mut tx = self.write().await?;
-        let digest = Self::collect(&mut tx, window, limits.planned, events, None, now).await?;
+    ) -> Result<ClaimOutcome> {
+        let mut tx = self.begin_write().await?;
+        let digest = Self::collect_events(&mut tx, window, limits.planned, events, None, now).await?;
         Self::adopt_orphans(&mut tx, window, &digest, None, now).await?;
-        Self::refuse(&mut tx, &window.key, &digest.refused, now).await?;
-        let unwanted = Unwanted { off: limits.off, seen: limits.seen, categories: limits.categories };
+        Self::record_refused(&mut tx, &window.key, &digest.refused, now).await?;
+        let unwanted = UnwantedEvents { off: limits.off, seen: limits.seen, categories: limits.categories };
         Self::exclude_unwanted(&mut tx, window, &digest, unwanted, now).await?;
         let (items, groups) = Self::items_and_groups(&mut tx, window.digest_id).await?;
         if digest.state == DigestState::Open {
             if let Some(cap) = limits.cap.filter(|_| items > 0)
-                && let Some(oldest) = Self::capped(&mut tx, window, cap).await?
+                && let Some(oldest) = Self::check_cap(&mut tx, window, cap).await?
             {
-                return Ok(Claimed::Capped { oldest });
+                return Ok(ClaimOutcome::Capped { oldest });
             }
             let claim = query(CLAIM_DIGEST).bind(window.digest_id.to_string()).bind(now.as_millisecond());
             let claim = claim.bind(window.due_at.as_millisecond());
             claim.bind(limits.slot_at.map_or(0, Timestamp::as_millisecond)).execute(&mut *tx).await?;
         }
-        let aside = Exclusion::ALL
+        let aside = EventExclusion::ALL
             .iter()
             .fold(query_as(COUNT_EXCLUDED), |statement, reason| statement.bind(reason.digest_id(window).to_string()));
         let (aside,): (i64,) = aside.fetch_one(&mut *tx).await?;
         tx.commit().await?;
-        Ok(Claimed::Claim(Claim { items, groups, taken: digest.taken, aside: number(aside)? }))
+        Ok(ClaimOutcome::Claim(ClaimCounts { items, groups, taken: digest.taken, aside: checked_number(aside)? }))
     }
 
     async fn capped_from(&self, key: &Key, cap: CapSpan) -> Result<Option<Timestamp>> {
-        let mut tx = self.read().await?;
+        let mut tx = self.begin_read().await?;
         let oldest = Self::oldest_counted(&mut tx, key, Uuid::nil(), cap).await?;
         tx.commit().await?;
         Ok(oldest)
     }
 
-    async fn preview(
+    async fn preview_claim(
         &self,
         window: &Window,
         events: &[Event],
         off: &BTreeSet<String>,
-        shown: Shown<'_>,
-    ) -> Result<Contents> {
-        let mut tx = self.write().await?;
+        shown: DisplayLimits<'_>,
+    ) -> Result<DigestContents> {
+        let mut tx = self.begin_write().await?;
         // These rows are rolled back, so the time does not matter. Adopts nothing, because an orphaned digest
         // may be in delivery.
-        let digest = Self::collect(&mut tx, window, None, events, None, window.due_at).await?;
-        let unwanted = Unwanted { off, seen: &BTreeSet::new(), categories: shown.categories };
+        let digest = Self::collect_events(&mut tx, window, None, events, None, window.due_at).await?;
+        let unwanted = UnwantedEvents { off, seen: &BTreeSet::new(), categories: shown.categories };
         Self::exclude_unwanted(&mut tx, window, &digest, unwanted, window.due_at).await?;
         let contents = Self::contents_of(&mut tx, window.digest_id, shown).await?;
         tx.rollback().await?;
         Ok(contents)
     }
 
-    async fn contents(&self, window: &Window, shown: Shown<'_>) -> Result<Contents> {
-        let mut tx = self.read().await?;
+    async fn contents(&self, window: &Window, shown: DisplayLimits<'_>) -> Result<DigestContents> {
+        let mut tx = self.begin_read().await?;
         let contents = Self::contents_of(&mut tx, window.digest_id, shown).await?;
         tx.commit().await?;
         Ok(contents)
     }
 }
 
-impl<D: Dialect> Sql<D> {
+impl<D: Dialect> SqlStore<D> {
     /// Like `oldest_counted`, but first locks the recipient's row, so no other claim of theirs can count
     /// until this one is written.
-    async fn capped(connection: &mut D::Connection, window: &Window, cap: CapSpan) -> Result<Option<Timestamp>> {
+    async fn check_cap(connection: &mut D::Connection, window: &Window, cap: CapSpan) -> Result<Option<Timestamp>> {
         let Key { tenant, user, .. } = &window.key;
-        query(D::pick(ZONE_REVISIONS)).bind(tenant).bind(user).execute(&mut *connection).await?;
+        query(D::pick_variant(ZONE_REVISIONS)).bind(tenant).bind(user).execute(&mut *connection).await?;
         Self::oldest_counted(connection, &window.key, window.digest_id, cap).await
     }
 
@@ -252,9 +254,9 @@ impl<D: Dialect> Sql<D> {
         let statement = statement.bind(cap.until.as_millisecond());
         let counted: Vec<(i64,)> = statement.fetch_all(connection).await?;
         match counted.last() {
-            Some((oldest,)) if counted.len() as u64 >= u64::from(cap.most) => {
-                Ok(Some(<Timestamp as Column>::read(*oldest).map_err(|error| Error::Broken(error.to_string()))?))
-            }
+            Some((oldest,)) if counted.len() as u64 >= u64::from(cap.most) => Ok(Some(
+                <Timestamp as ColumnValue>::read(*oldest).map_err(|error| StoreError::Broken(error.to_string()))?,
+            )),
             _ => Ok(None),
         }
     }

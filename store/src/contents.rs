@@ -6,20 +6,20 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use sqlx::query_as;
 use tidings_model::{
-    Payload,
-    records::{Contents, Group},
-    rules::contents::{RECENT_EVENTS, RecentEvent, items},
-    settings::Shown,
+    EventPayload,
+    records::{DigestContents, DigestLine},
+    rules::contents::{RECENT_EVENTS, RecentEvent, fold_items},
+    settings::DisplayLimits,
 };
 use uuid::Uuid;
 
 use crate::{
     Result,
     sql::{
-        Sql,
-        columns::{Json, row},
-        dialect::{Dialect, Variants},
-        json, number,
+        SqlStore, checked_number,
+        columns::{JsonColumn, row},
+        dialect::{Dialect, StatementVariants},
+        to_json,
     },
 };
 
@@ -65,7 +65,7 @@ macro_rules! items_and_groups {
     };
 }
 
-pub const TOTALS: Variants = Variants {
+pub const TOTALS: StatementVariants = StatementVariants {
     sqlite: items_and_groups!(sqlite_sums!("e.digest_id = $1")),
     postgres: items_and_groups!(postgres_sums!("e.digest_id = $1")),
 };
@@ -105,7 +105,7 @@ macro_rules! recent_events {
 
 /// `$1` digest, `$2` limit, `$3` recent events per line, `$4` JSON object of priorities by category. Returns
 /// one row per line, ranked.
-pub const LINES: Variants = Variants {
+pub const LINES: StatementVariants = StatementVariants {
     sqlite: concat!(
         "WITH lines AS (",
         ranked_lines!("SELECT p.value FROM json_each($4) p WHERE p.key = events.category"),
@@ -146,27 +146,28 @@ FROM lines l ORDER BY l.priority DESC, l.items DESC, l.last_at DESC, l.category,
     ),
 };
 
-impl<D: Dialect> Sql<D> {
+impl<D: Dialect> SqlStore<D> {
     pub(crate) async fn contents_of(
         connection: &mut D::Connection,
         digest_id: Uuid,
-        shown: Shown<'_>,
-    ) -> Result<Contents> {
+        shown: DisplayLimits<'_>,
+    ) -> Result<DigestContents> {
         let id = digest_id.to_string();
-        let totals = query_as(D::pick(TOTALS)).bind(id.clone()).fetch_one(&mut *connection).await?;
-        let TotalsRow { items, groups, counts: Json(counts), claimed_at } = totals;
+        let totals = query_as(D::pick_variant(TOTALS)).bind(id.clone()).fetch_one(&mut *connection).await?;
+        let TotalsRow { items, groups, counts: JsonColumn(counts), claimed_at } = totals;
         let priorities: BTreeMap<_, _> =
             shown.categories.named.keys().map(|name| (name, shown.priority(name))).collect();
-        let lines = query_as(D::pick(LINES)).bind(id).bind(i64::from(shown.groups)).bind(i64::from(RECENT_EVENTS));
-        let lines: Vec<LineRow> = lines.bind(json(&priorities)?).fetch_all(connection).await?;
-        let lines = lines.into_iter().map(|row| row.group(shown)).collect();
-        Ok(Contents { claimed_at, items, groups, counts, lines })
+        let lines =
+            query_as(D::pick_variant(LINES)).bind(id).bind(i64::from(shown.groups)).bind(i64::from(RECENT_EVENTS));
+        let lines: Vec<LineRow> = lines.bind(to_json(&priorities)?).fetch_all(connection).await?;
+        let lines = lines.into_iter().map(|row| row.into_group(shown)).collect();
+        Ok(DigestContents { claimed_at, items, groups, counts, lines })
     }
 
     pub(crate) async fn items_and_groups(connection: &mut D::Connection, digest_id: Uuid) -> Result<(u64, u64)> {
         let statement = query_as(ITEMS_AND_GROUPS).bind(digest_id.to_string());
         let (items, groups): (i64, i64) = statement.fetch_one(connection).await?;
-        Ok((number(items)?, number(groups)?))
+        Ok((checked_number(items)?, checked_number(groups)?))
     }
 }
 
@@ -174,7 +175,7 @@ row! {
 pub struct TotalsRow {
     items: u64,
     groups: u64,
-    counts: Json<BTreeMap<String, i64>>,
+    counts: JsonColumn<BTreeMap<String, i64>>,
     claimed_at: Option<Timestamp>,
 }
 }
@@ -187,10 +188,10 @@ pub struct LineRow {
     items: u64,
     first_at: Timestamp,
     last_at: Timestamp,
-    counts: Json<BTreeMap<String, i64>>,
+    counts: JsonColumn<BTreeMap<String, i64>>,
     actor_count: u64,
-    actors: Json<Vec<String>>,
-    recent: Json<Vec<RecentRow>>,
+    actors: JsonColumn<Vec<String>>,
+    recent: JsonColumn<Vec<RecentRow>>,
 }
 }
 
@@ -199,15 +200,15 @@ pub struct RecentRow {
     #[serde(with = "jiff::fmt::serde::timestamp::millisecond::required")]
     at: Timestamp,
     actor: String,
-    payload: Payload,
+    payload: EventPayload,
 }
 
 impl LineRow {
-    fn group(self, shown: Shown<'_>) -> Group {
+    fn into_group(self, shown: DisplayLimits<'_>) -> DigestLine {
         let recent = self.recent.0.iter();
         let recent = recent.map(|RecentRow { at, actor, payload }| RecentEvent { at: *at, actor, payload });
-        let latest = items(recent, shown.items);
-        Group {
+        let latest = fold_items(recent, shown.items);
+        DigestLine {
             section: shown.section(&self.category),
             category: self.category,
             entity_type: self.entity_type,

@@ -20,9 +20,9 @@ use sqlx::{
 use uuid::Uuid;
 
 use crate::{
-    Error, Installations as _, Result,
+    InstallationStore as _, Result, StoreError,
     sql::{
-        Postgres, Sqlite, no_nul, number,
+        PostgresStore, SqliteStore, checked_number, no_nul,
         postgres::CATCH_UP,
         schema::{self, MIGRATED},
     },
@@ -84,10 +84,10 @@ pub struct CopyProgress {
     pub all: u64,
 }
 
-pub type Show<'a> = &'a mut (dyn FnMut(&CopyProgress) + Send);
+pub type ProgressCallback<'a> = &'a mut (dyn FnMut(&CopyProgress) + Send);
 
 /// A SQLite store no other process has open.
-pub struct SoleFile(Arc<Sqlite>);
+pub struct SoleFile(Arc<SqliteStore>);
 
 impl SoleFile {
     /// Opens the existing file at `sqlite:PATH`. No other process can open it until this value is dropped.
@@ -95,11 +95,11 @@ impl SoleFile {
     /// # Errors
     /// There is no file, another process has it open, or it cannot be opened.
     pub async fn open(url: &str) -> Result<Self> {
-        Ok(Self(Arc::new(Sqlite::connect_alone(url).await?)))
+        Ok(Self(Arc::new(SqliteStore::connect_alone(url).await?)))
     }
 
-    pub(crate) async fn checked(&self) -> Result<Arc<Sqlite>> {
-        self.0.check().await?;
+    pub(crate) async fn checked_file(&self) -> Result<Arc<SqliteStore>> {
+        self.0.check_schema().await?;
         Ok(Arc::clone(&self.0))
     }
 
@@ -112,59 +112,63 @@ impl SoleFile {
     /// own, or one of the two fails. The database stays empty unless the error says otherwise.
     pub async fn copy_to(
         &self,
-        to: &Postgres,
+        to: &PostgresStore,
         address: &str,
         now: Timestamp,
-        show: Show<'_>,
+        show: ProgressCallback<'_>,
     ) -> Result<Vec<CopiedTable>> {
         let identity = self.0.put_installation(Uuid::new_v4(), false).await?.identity.to_string();
         let planned = self.0.plan_copy(to).await?;
         to.migrate().await?;
         let mut file = self.0.writer.acquire().await?;
-        let mut work = to.write().await?;
+        let mut work = to.begin_write().await?;
         raw_sql(PATIENT).execute(&mut *work).await?;
         check_versions(&mut file, &mut work).await?;
-        let tables = tables(&mut file, &mut work).await?;
+        let tables = shared_tables(&mut file, &mut work).await?;
         // This blocks even readers: a process seeing only some of the tables could miss opt-outs and email
         // those people.
-        let names: Vec<_> = tables.iter().map(|table| quoted(&table.name)).collect();
+        let names: Vec<_> = tables.iter().map(|table| quote_identifier(&table.name)).collect();
         raw_sql(AssertSqlSafe(format!("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE", names.join(", "))))
             .execute(&mut *work)
             .await?;
-        let found = occupied(&mut work, tables.iter().map(|table| table.name.as_str())).await?;
+        let found = occupied_table(&mut work, tables.iter().map(|table| table.name.as_str())).await?;
         let is_repeated = found.is_some() && identity_of(&mut work).await?.as_ref() == Some(&identity);
         if let (Some(table), false) = (&found, is_repeated) {
             return Err(not_empty(table));
         }
 
-        let mut meter = Meter::new(&planned, show);
+        let mut meter = ProgressMeter::new(&planned, show);
         let mut sums = Vec::with_capacity(tables.len());
         for table in &tables {
-            meter.begin(&table.name, false);
+            meter.begin_table(&table.name, false);
             sums.push(if is_repeated {
                 table.read_file(&mut file, None, &mut meter).await?
             } else {
-                table.copy(&mut file, &mut work, &mut meter).await?
+                table.copy_rows(&mut file, &mut work, &mut meter).await?
             });
         }
         for (table, sum) in tables.iter().zip(&sums) {
-            meter.begin(&table.name, true);
+            meter.begin_table(&table.name, true);
             let there = table.read_target(&mut work, &mut meter).await?;
             if there != *sum {
-                return Err(if is_repeated { not_empty(&table.name) } else { differs(&table.name, sum, &there) });
+                return Err(if is_repeated {
+                    not_empty(&table.name)
+                } else {
+                    mismatch_error(&table.name, sum, &there)
+                });
             }
         }
         set_numbers(&mut file, &mut work).await?;
         work.commit().await?;
 
-        mark(&mut file, address, now).await.map_err(|error| {
-            Error::Broken(format!(
+        mark_moved(&mut file, address, now).await.map_err(|error| {
+            StoreError::Broken(format!(
                 "everything was copied, and the file cannot be marked as moved: {error}. Run the same command again, which copies nothing \
                  twice"
             ))
         })?;
         file.release();
-        Ok(tables.into_iter().zip(sums).map(|(table, sum)| sum.of(table.name)).collect())
+        Ok(tables.into_iter().zip(sums).map(|(table, sum)| sum.into_copied(table.name)).collect())
     }
 
     /// Puts a copied file back into service. Returns `false` if it was not copied.
@@ -177,30 +181,30 @@ impl SoleFile {
     }
 }
 
-impl Sqlite {
+impl SqliteStore {
     /// Lists the tables a copy would include, with their row counts. Changes nothing.
     ///
     /// # Errors
     /// The file has another version or was copied before, or the database has rows from another installation.
-    pub async fn plan_copy(&self, to: &Postgres) -> Result<Vec<CopiedTable>> {
-        self.check().await?;
+    pub async fn plan_copy(&self, to: &PostgresStore) -> Result<Vec<CopiedTable>> {
+        self.check_schema().await?;
         let mut file = self.reader.acquire().await?;
         let mut target = to.reader.acquire().await?;
         let columns: Vec<(String, String)> = query_as(FILE_COLUMNS).fetch_all(&mut *file).await?;
         let names: BTreeSet<_> = columns.into_iter().map(|(table, _)| table).collect();
-        if let Some(table) = occupied(&mut target, names.iter().map(String::as_str)).await? {
+        if let Some(table) = occupied_table(&mut target, names.iter().map(String::as_str)).await? {
             let here: Option<String> = query_scalar(IDENTITY).fetch_optional(&mut *file).await?;
             if here.is_none() || identity_of(&mut target).await? != here {
                 return Err(not_empty(&table));
             }
         }
-        if exists(&mut target, "_sqlx_migrations").await? {
+        if table_exists(&mut target, "_sqlx_migrations").await? {
             let version: i64 = query_scalar(MIGRATED).fetch_one(&mut *target).await?;
             schema::not_later(version)?;
         }
         let mut planned = Vec::with_capacity(names.len());
         for table in names {
-            let rows = count(&mut file, &table).await?;
+            let rows = count_rows(&mut file, &table).await?;
             planned.push(CopiedTable { table, rows, sum: None });
         }
         Ok(planned)
@@ -208,7 +212,7 @@ impl Sqlite {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum ColumnEncoding {
     /// Unchanged: text, numbers, and JSON which keeps its bytes.
     Plain,
     Boolean,
@@ -217,9 +221,9 @@ enum Kind {
     Json,
 }
 
-impl Kind {
+impl ColumnEncoding {
     /// `None` if the two databases may write this type differently.
-    fn of(type_name: &str) -> Option<Self> {
+    fn from_type_name(type_name: &str) -> Option<Self> {
         match type_name {
             "text" | "bigint" | "integer" | "json" => Some(Self::Plain),
             "boolean" => Some(Self::Boolean),
@@ -230,18 +234,23 @@ impl Kind {
     }
 }
 
-struct Table {
+struct CopyTable {
     name: String,
-    columns: Vec<(String, Kind)>,
+    columns: Vec<(String, ColumnEncoding)>,
 }
 
-impl Table {
-    fn column_list(&self, written: impl Fn(&str, Kind) -> String) -> String {
-        self.columns.iter().map(|(name, kind)| written(&quoted(name), *kind)).collect::<Vec<_>>().join(", ")
+impl CopyTable {
+    fn column_list(&self, written: impl Fn(&str, ColumnEncoding) -> String) -> String {
+        self.columns.iter().map(|(name, kind)| written(&quote_identifier(name), *kind)).collect::<Vec<_>>().join(", ")
     }
 
-    async fn copy(&self, file: &mut SqliteConnection, target: &mut PgConnection, meter: &mut Meter<'_>) -> Result<Sum> {
-        let name = quoted(&self.name);
+    async fn copy_rows(
+        &self,
+        file: &mut SqliteConnection,
+        target: &mut PgConnection,
+        meter: &mut ProgressMeter<'_>,
+    ) -> Result<TableChecksum> {
+        let name = quote_identifier(&self.name);
         // Removes the rows `tidings migrate` added. Triggers are off because the rows they would write are
         // already in the file.
         let prepare = format!("DELETE FROM {name}; ALTER TABLE {name} DISABLE TRIGGER USER");
@@ -259,24 +268,24 @@ impl Table {
         &self,
         file: &mut SqliteConnection,
         target: Option<(&mut PgConnection, String)>,
-        meter: &mut Meter<'_>,
-    ) -> Result<Sum> {
+        meter: &mut ProgressMeter<'_>,
+    ) -> Result<TableChecksum> {
         let columns = self.column_list(|column, kind| match kind {
-            Kind::Bytes => format!("CASE WHEN {column} IS NOT NULL THEN lower(hex({column})) END"),
+            ColumnEncoding::Bytes => format!("CASE WHEN {column} IS NOT NULL THEN lower(hex({column})) END"),
             _ => format!("CAST({column} AS TEXT)"),
         });
-        let select = AssertSqlSafe(format!("SELECT {columns} FROM {}", quoted(&self.name)));
+        let select = AssertSqlSafe(format!("SELECT {columns} FROM {}", quote_identifier(&self.name)));
         let mut copying = match target {
             Some((target, statement)) => Some(target.copy_in_raw(&statement).await?),
             None => None,
         };
-        let (mut sum, mut chunk) = (Sum::default(), String::new());
+        let (mut sum, mut chunk) = (TableChecksum::default(), String::new());
         let mut rows = query(select).fetch(file);
         while let Some(row) = rows.try_next().await? {
             // PostgreSQL cannot store NUL in text, and the store keeps none there.
-            let fields: Vec<_> = fields(&row)?.into_iter().map(|field| field.map(|text| no_nul(&text))).collect();
-            sum.add(self, &fields)?;
-            meter.row();
+            let fields: Vec<_> = row_fields(&row)?.into_iter().map(|field| field.map(|text| no_nul(&text))).collect();
+            sum.add_row(self, &fields)?;
+            meter.count_row();
             if let Some(copying) = &mut copying {
                 self.write_row(&fields, &mut chunk);
                 if chunk.len() >= CHUNK {
@@ -292,18 +301,18 @@ impl Table {
         Ok(sum)
     }
 
-    async fn read_target(&self, target: &mut PgConnection, meter: &mut Meter<'_>) -> Result<Sum> {
+    async fn read_target(&self, target: &mut PgConnection, meter: &mut ProgressMeter<'_>) -> Result<TableChecksum> {
         let columns = self.column_list(|column, kind| match kind {
-            Kind::Bytes => format!("encode({column}, 'hex')"),
-            Kind::Boolean => format!("CAST(CAST({column} AS INTEGER) AS TEXT)"),
-            Kind::Plain | Kind::Json => format!("CAST({column} AS TEXT)"),
+            ColumnEncoding::Bytes => format!("encode({column}, 'hex')"),
+            ColumnEncoding::Boolean => format!("CAST(CAST({column} AS INTEGER) AS TEXT)"),
+            ColumnEncoding::Plain | ColumnEncoding::Json => format!("CAST({column} AS TEXT)"),
         });
-        let select = AssertSqlSafe(format!("SELECT {columns} FROM {}", quoted(&self.name)));
-        let mut sum = Sum::default();
+        let select = AssertSqlSafe(format!("SELECT {columns} FROM {}", quote_identifier(&self.name)));
+        let mut sum = TableChecksum::default();
         let mut rows = query(select).fetch(target);
         while let Some(row) = rows.try_next().await? {
-            sum.add(self, &fields(&row)?)?;
-            meter.row();
+            sum.add_row(self, &row_fields(&row)?)?;
+            meter.count_row();
         }
         Ok(sum)
     }
@@ -317,7 +326,7 @@ impl Table {
                 into.push_str("\\N");
                 continue;
             };
-            if *kind == Kind::Bytes {
+            if *kind == ColumnEncoding::Bytes {
                 into.push_str("\\\\x");
             }
             for c in text.chars() {
@@ -335,19 +344,19 @@ impl Table {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Sum {
+struct TableChecksum {
     rows: u64,
     hashes: u64,
 }
 
-impl Sum {
-    fn add(&mut self, table: &Table, fields: &[Option<String>]) -> Result<()> {
+impl TableChecksum {
+    fn add_row(&mut self, table: &CopyTable, fields: &[Option<String>]) -> Result<()> {
         let mut hasher = DefaultHasher::new();
         for (field, (column, kind)) in fields.iter().zip(&table.columns) {
             match (kind, field) {
-                (Kind::Json, Some(text)) => {
+                (ColumnEncoding::Json, Some(text)) => {
                     let value: serde_json::Value = serde_json::from_str(text)
-                        .map_err(|error| Error::Broken(format!("{}.{column} has no JSON: {error}", table.name)))?;
+                        .map_err(|error| StoreError::Broken(format!("{}.{column} has no JSON: {error}", table.name)))?;
                     value.hash(&mut hasher);
                 }
                 _ => field.hash(&mut hasher),
@@ -358,29 +367,29 @@ impl Sum {
         Ok(())
     }
 
-    fn of(self, table: String) -> CopiedTable {
+    fn into_copied(self, table: String) -> CopiedTable {
         CopiedTable { table, rows: self.rows, sum: Some(format!("{:016x}", self.hashes)) }
     }
 }
 
-struct Meter<'a> {
+struct ProgressMeter<'a> {
     progress: CopyProgress,
-    show: Show<'a>,
+    show: ProgressCallback<'a>,
 }
 
-impl<'a> Meter<'a> {
-    fn new(planned: &[CopiedTable], show: Show<'a>) -> Self {
+impl<'a> ProgressMeter<'a> {
+    fn new(planned: &[CopiedTable], show: ProgressCallback<'a>) -> Self {
         let rows: u64 = planned.iter().map(|table| table.rows).sum();
         Self { progress: CopyProgress { table: String::new(), checking: false, done: 0, all: 2 * rows }, show }
     }
 
-    fn begin(&mut self, table: &str, checking: bool) {
+    fn begin_table(&mut self, table: &str, checking: bool) {
         table.clone_into(&mut self.progress.table);
         self.progress.checking = checking;
         (self.show)(&self.progress);
     }
 
-    fn row(&mut self) {
+    fn count_row(&mut self) {
         self.progress.done += 1;
         if self.progress.done.is_multiple_of(SHOWN_ROWS) {
             (self.show)(&self.progress);
@@ -388,7 +397,7 @@ impl<'a> Meter<'a> {
     }
 }
 
-fn fields<R>(row: &R) -> sqlx::Result<Vec<Option<String>>>
+fn row_fields<R>(row: &R) -> sqlx::Result<Vec<Option<String>>>
 where
     R: Row,
     usize: ColumnIndex<R>,
@@ -397,28 +406,31 @@ where
     (0..row.len()).map(|n| row.try_get(n)).collect()
 }
 
-fn quoted(name: &str) -> String {
+fn quote_identifier(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-async fn count(file: &mut SqliteConnection, table: &str) -> Result<u64> {
-    let count = AssertSqlSafe(format!("SELECT COUNT(*) FROM {}", quoted(table)));
-    number(query_scalar(count).fetch_one(file).await?)
+async fn count_rows(file: &mut SqliteConnection, table: &str) -> Result<u64> {
+    let count = AssertSqlSafe(format!("SELECT COUNT(*) FROM {}", quote_identifier(table)));
+    checked_number(query_scalar(count).fetch_one(file).await?)
 }
 
-async fn exists(target: &mut PgConnection, table: &str) -> sqlx::Result<bool> {
+async fn table_exists(target: &mut PgConnection, table: &str) -> sqlx::Result<bool> {
     query_scalar("SELECT to_regclass(quote_ident($1)) IS NOT NULL").bind(table).fetch_one(target).await
 }
 
 /// The first of these tables with rows in the target. Ignores the identity from `tidings migrate` until a
 /// worker has run.
-async fn occupied<'t>(target: &mut PgConnection, names: impl Iterator<Item = &'t str>) -> sqlx::Result<Option<String>> {
+async fn occupied_table<'t>(
+    target: &mut PgConnection,
+    names: impl Iterator<Item = &'t str>,
+) -> sqlx::Result<Option<String>> {
     for name in names {
-        if !exists(target, name).await? {
+        if !table_exists(target, name).await? {
             continue;
         }
         let counted = if name == "installation" { " WHERE beat_at > 0" } else { "" };
-        let rows = AssertSqlSafe(format!("SELECT EXISTS (SELECT 1 FROM {}{counted})", quoted(name)));
+        let rows = AssertSqlSafe(format!("SELECT EXISTS (SELECT 1 FROM {}{counted})", quote_identifier(name)));
         if query_scalar(rows).fetch_one(&mut *target).await? {
             return Ok(Some(name.to_owned()));
         }
@@ -427,21 +439,21 @@ async fn occupied<'t>(target: &mut PgConnection, names: impl Iterator<Item = &'t
 }
 
 async fn identity_of(target: &mut PgConnection) -> sqlx::Result<Option<String>> {
-    if !exists(target, "installation").await? {
+    if !table_exists(target, "installation").await? {
         return Ok(None);
     }
     query_scalar(IDENTITY).fetch_optional(target).await
 }
 
-fn not_empty(table: &str) -> Error {
-    Error::Broken(format!(
+fn not_empty(table: &str) -> StoreError {
+    StoreError::Broken(format!(
         "the database has rows already, in the table {table}: copy into an empty one, which nothing has worked with; `tidings copy` makes \
          its tables"
     ))
 }
 
-fn differs(table: &str, here: &Sum, there: &Sum) -> Error {
-    Error::Broken(format!(
+fn mismatch_error(table: &str, here: &TableChecksum, there: &TableChecksum) -> StoreError {
+    StoreError::Broken(format!(
         "the copy of the table {table} differs from the file ({} rows instead of {}): nothing of it is kept, and the file stays in use",
         there.rows, here.rows
     ))
@@ -453,35 +465,39 @@ async fn check_versions(file: &mut SqliteConnection, target: &mut PgConnection) 
     if here == there {
         return Ok(());
     }
-    Err(Error::Broken(format!(
+    Err(StoreError::Broken(format!(
         "the file has the tables of migration {here}, and the database those of {there}: run `tidings copy` of the later version of \
          Tidings, after its `tidings migrate`"
     )))
 }
 
-async fn tables(file: &mut SqliteConnection, target: &mut PgConnection) -> Result<Vec<Table>> {
+async fn shared_tables(file: &mut SqliteConnection, target: &mut PgConnection) -> Result<Vec<CopyTable>> {
     let here: Vec<(String, String)> = query_as(FILE_COLUMNS).fetch_all(&mut *file).await?;
     let there: Vec<(String, String, String)> = query_as(TARGET_COLUMNS).fetch_all(target).await?;
     let mut there: BTreeMap<_, _> =
         there.into_iter().map(|(table, column, type_name)| ((table, column), type_name)).collect();
-    let mut tables = BTreeMap::<String, Vec<(String, Kind)>>::new();
+    let mut tables = BTreeMap::<String, Vec<(String, ColumnEncoding)>>::new();
     for (table, column) in here {
         let Some(type_name) = there.remove(&(table.clone(), column.clone())) else {
-            return Err(Error::Broken(format!(
+            return Err(StoreError::Broken(format!(
                 "the file has a column {table}.{column}, which Tidings does not know: a copy would lose it. Remove what is not Tidings' own"
             )));
         };
-        let Some(kind) = Kind::of(&type_name) else {
-            return Err(Error::Broken(format!("no copy of the type {type_name} is known, which {table}.{column} has")));
+        let Some(kind) = ColumnEncoding::from_type_name(&type_name) else {
+            return Err(StoreError::Broken(format!(
+                "no copy of the type {type_name} is known, which {table}.{column} has"
+            )));
         };
         tables.entry(table).or_default().push((column, kind));
     }
     if let Some((table, column)) = there.keys().find(|(table, _)| tables.contains_key(table)) {
-        return Err(Error::Broken(format!("the database has a column {table}.{column}, which the file does not have")));
+        return Err(StoreError::Broken(format!(
+            "the database has a column {table}.{column}, which the file does not have"
+        )));
     }
     let references: Vec<(String, String)> = query_as(REFERENCES).fetch_all(file).await?;
     let names = in_order(tables.keys().cloned().collect(), &references);
-    let table = |name: String| tables.remove(&name).map(|columns| Table { name, columns });
+    let table = |name: String| tables.remove(&name).map(|columns| CopyTable { name, columns });
     Ok(names.into_iter().filter_map(table).collect())
 }
 
@@ -501,7 +517,7 @@ fn in_order(mut names: Vec<String>, references: &[(String, String)]) -> Vec<Stri
     ordered
 }
 
-async fn mark(file: &mut SqliteConnection, address: &str, now: Timestamp) -> sqlx::Result<()> {
+async fn mark_moved(file: &mut SqliteConnection, address: &str, now: Timestamp) -> sqlx::Result<()> {
     let mark = query(MARK).bind(Uuid::new_v4().to_string()).bind(address).bind(now.as_millisecond());
     mark.execute(&mut *file).await?;
     raw_sql("PRAGMA wal_checkpoint(TRUNCATE)").execute(file).await?;
@@ -536,9 +552,14 @@ mod tests {
 
     #[test]
     fn a_row_is_written_as_copy_reads_it() {
-        let columns = [("text", Kind::Plain), ("none", Kind::Plain), ("bytes", Kind::Bytes), ("yes", Kind::Boolean)];
+        let columns = [
+            ("text", ColumnEncoding::Plain),
+            ("none", ColumnEncoding::Plain),
+            ("bytes", ColumnEncoding::Bytes),
+            ("yes", ColumnEncoding::Boolean),
+        ];
         let columns = columns.map(|(name, kind)| (name.to_owned(), kind)).into();
-        let table = Table { name: "t".to_owned(), columns };
+        let table = CopyTable { name: "t".to_owned(), columns };
         let fields = [Some("a\tb\\N\r\nü".to_owned()), None, Some("00ff".to_owned()), Some("1".to_owned())];
         let mut written = String::new();
         table.write_row(&fields, &mut written);
@@ -547,11 +568,11 @@ mod tests {
 
     #[test]
     fn sums_do_not_depend_on_the_order_of_rows_or_of_json() {
-        let table = Table { name: "t".to_owned(), columns: vec![("json".to_owned(), Kind::Json)] };
+        let table = CopyTable { name: "t".to_owned(), columns: vec![("json".to_owned(), ColumnEncoding::Json)] };
         let sum = |rows: &[&str]| {
-            let mut sum = Sum::default();
+            let mut sum = TableChecksum::default();
             for row in rows {
-                sum.add(&table, &[Some((*row).to_owned())]).unwrap();
+                sum.add_row(&table, &[Some((*row).to_owned())]).unwrap();
             }
             sum
         };

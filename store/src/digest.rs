@@ -5,22 +5,22 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use sqlx::{query, query_as};
 use tidings_model::{
-    Content, Key, MessageKey,
-    records::{DigestRecord, DigestState, Message, MessageRecord, MessageState, Origin},
-    window::{Closed, Outcome},
+    EventContent, Key, MessageKey,
+    records::{DigestRecord, DigestState, MessageOrigin, MessageRecord, MessageState, OutboxMessage},
+    window::{DigestOutcome, WindowEnd},
 };
 use uuid::Uuid;
 
 use crate::{
-    Error, Result,
+    Result, StoreError,
     sql::{
-        Sql,
-        columns::{Json, column, record, text},
-        dialect::{Dialect, Variants},
+        SqlStore,
+        columns::{JsonColumn, column, record, text_column},
+        dialect::{Dialect, StatementVariants},
     },
 };
 
-pub const LOCK_DIGEST: Variants = Variants {
+pub const LOCK_DIGEST: StatementVariants = StatementVariants {
     sqlite: "SELECT state, outcome, why FROM digests WHERE digest_id = $1",
     postgres: "SELECT state, outcome, why FROM digests WHERE digest_id = $1 FOR UPDATE",
 };
@@ -48,35 +48,35 @@ pub const DIGESTS: &str = concat!(
 
 pub struct LockedDigest {
     pub state: DigestState,
-    pub closed: Option<Closed>,
+    pub closed: Option<WindowEnd>,
     /// See [`Ending::taken`].
     pub taken: u64,
     /// Open digests which have some of the events.
     pub elsewhere: BTreeSet<Uuid>,
     /// New content for events which were already final.
-    pub refused: Vec<(String, Content)>,
+    pub refused: Vec<(String, EventContent)>,
 }
 
 record!(row => LockedDigest {
     state,
-    closed: closed(column(row, "outcome")?, column(row, "why")?),
+    closed: closed_from(column(row, "outcome")?, column(row, "why")?),
     taken: 0,
     elsewhere: BTreeSet::new(),
     refused: Vec::new(),
 });
 
-impl<D: Dialect> Sql<D> {
-    pub(crate) async fn lock(connection: &mut D::Connection, digest_id: Uuid) -> Result<LockedDigest> {
+impl<D: Dialect> SqlStore<D> {
+    pub(crate) async fn lock_digest(connection: &mut D::Connection, digest_id: Uuid) -> Result<LockedDigest> {
         let locked = Self::lock_if_any(connection, digest_id).await?;
-        locked.ok_or_else(|| Error::Broken(format!("digest {digest_id} is not in the ledger")))
+        locked.ok_or_else(|| StoreError::Broken(format!("digest {digest_id} is not in the ledger")))
     }
 
     pub(crate) async fn lock_if_any(connection: &mut D::Connection, digest_id: Uuid) -> Result<Option<LockedDigest>> {
-        let digest = query(D::pick(LOCK_DIGEST)).bind(digest_id.to_string()).try_map(Self::to_record);
+        let digest = query(D::pick_variant(LOCK_DIGEST)).bind(digest_id.to_string()).try_map(Self::to_record);
         Ok(digest.fetch_optional(connection).await?)
     }
 
-    pub(crate) async fn finds(
+    pub(crate) async fn finds_row(
         connection: &mut D::Connection,
         statement: &'static str,
         digest_id: Uuid,
@@ -94,24 +94,24 @@ record!(row => DigestRecord {
     state,
     claimed_at,
     sent_at,
-    closed: closed(column(row, "outcome")?, column(row, "why")?),
+    closed: closed_from(column(row, "outcome")?, column(row, "why")?),
     closed_at,
     returned_at,
     purged_at,
     items,
-    plan_why: text(row, "plan_why")?,
-    cadence: text(row, "cadence")?,
-    zone: text(row, "zone")?,
+    plan_why: text_column(row, "plan_why")?,
+    cadence: text_column(row, "cadence")?,
+    zone: text_column(row, "zone")?,
     attempts,
     ambiguous,
 });
 
-pub fn closed(outcome: Option<Outcome>, why: Option<String>) -> Option<Closed> {
-    outcome.map(|outcome| Closed { outcome, why: why.unwrap_or_default() })
+pub fn closed_from(outcome: Option<DigestOutcome>, why: Option<String>) -> Option<WindowEnd> {
+    outcome.map(|outcome| WindowEnd { outcome, why: why.unwrap_or_default() })
 }
 
 /// Returns (state, why, `sent_at`) and locks the row. Lock the digest's row first.
-pub const LOCK_MESSAGE: Variants = Variants {
+pub const LOCK_MESSAGE: StatementVariants = StatementVariants {
     sqlite: "SELECT state, why, sent_at FROM messages WHERE id = $1",
     postgres: "SELECT state, why, sent_at FROM messages WHERE id = $1 FOR UPDATE",
 };
@@ -161,28 +161,28 @@ pub const IS_SINGLE: &str = "SELECT id FROM messages WHERE id = $1 AND digest_id
 pub const MESSAGE_STATE: &str = "UPDATE messages SET state = $2 WHERE id = $1 AND closed_at IS NULL";
 
 pub struct LockedMessage {
-    pub closed: Option<Closed>,
+    pub closed: Option<WindowEnd>,
     pub sent: bool,
 }
 
 record!(row => LockedMessage {
-    closed: closed(column::<_, MessageState>(row, "state")?.outcome(), column(row, "why")?),
+    closed: closed_from(column::<_, MessageState>(row, "state")?.outcome(), column(row, "why")?),
     sent: column::<_, Option<Timestamp>>(row, "sent_at")?.is_some(),
 });
 
-impl<D: Dialect> Sql<D> {
+impl<D: Dialect> SqlStore<D> {
     /// Locks the digest first, then the message. All callers should use this order, because two calls could
     /// otherwise deadlock.
     pub(crate) async fn lock_message(connection: &mut D::Connection, message: Uuid) -> Result<LockedMessage> {
         let digest = Self::lock_if_any(&mut *connection, message).await?;
-        let row = query(D::pick(LOCK_MESSAGE)).bind(message.to_string()).try_map(Self::to_record);
+        let row = query(D::pick_variant(LOCK_MESSAGE)).bind(message.to_string()).try_map(Self::to_record);
         let row: Option<LockedMessage> = row.fetch_optional(connection).await?;
         match (digest, row) {
             (Some(digest), row) => {
                 Ok(LockedMessage { closed: digest.closed, sent: row.is_some_and(|message| message.sent) })
             }
             (None, Some(row)) => Ok(row),
-            (None, None) => Err(Error::Broken(format!("message {message} is not in the outbox"))),
+            (None, None) => Err(StoreError::Broken(format!("message {message} is not in the outbox"))),
         }
     }
 
@@ -210,32 +210,32 @@ pub struct OriginRow {
 }
 
 impl OriginRow {
-    pub(crate) fn new(message: &Message) -> Self {
+    pub(crate) fn new(message: &OutboxMessage) -> Self {
         match message.origin.clone() {
-            Origin::Digest(Key { digest_type, user, .. }) => {
+            MessageOrigin::Digest(Key { digest_type, user, .. }) => {
                 Self { digest_id: message.id.to_string(), digest_type, user, ..Self::default() }
             }
-            Origin::Single { key, user, content_sha256 } => {
+            MessageOrigin::Single { key, user, content_sha256 } => {
                 Self { user: user.unwrap_or_default(), idempotency_key: key.key, content_sha256, ..Self::default() }
             }
         }
     }
 }
 
-fn origin<D: Dialect>(row: &D::Row) -> sqlx::Result<Origin> {
+fn read_origin<D: Dialect>(row: &D::Row) -> sqlx::Result<MessageOrigin> {
     let [tenant, user]: [String; 2] = [column(row, "tenant")?, column(row, "user_id")?];
     Ok(match column(row, "idempotency_key")? {
-        None => Origin::Digest(Key { tenant, digest_type: column(row, "digest_type")?, user }),
-        Some(key) => Origin::Single {
+        None => MessageOrigin::Digest(Key { tenant, digest_type: column(row, "digest_type")?, user }),
+        Some(key) => MessageOrigin::Single {
             key: MessageKey { tenant, key },
             user: (!user.is_empty()).then_some(user),
-            content_sha256: text(row, "content_sha256")?,
+            content_sha256: text_column(row, "content_sha256")?,
         },
     })
 }
 
 pub struct StoredMessage {
-    pub message: Message,
+    pub message: OutboxMessage,
     /// Earlier recipients' addresses it was rendered for.
     pub former_envelopes: BTreeSet<String>,
     pub epoch: u64,
@@ -243,18 +243,18 @@ pub struct StoredMessage {
 }
 
 record!(row => StoredMessage {
-    message: Message::read::<D>(row)?,
-    former_envelopes: column::<_, Option<Json<_>>>(row, "former_envelopes")?.map(|Json(former)| former).unwrap_or_default(),
+    message: OutboxMessage::read::<D>(row)?,
+    former_envelopes: column::<_, Option<JsonColumn<_>>>(row, "former_envelopes")?.map(|JsonColumn(former)| former).unwrap_or_default(),
     epoch,
     may_repeat,
 });
 
-record!(row => Message {
-    id, origin: origin::<D>(row)?, stream, envelope_from, envelope_to, message_id, subject, bytes, template, counted, made_from, thread,
+record!(row => OutboxMessage {
+    id, origin: read_origin::<D>(row)?, stream, envelope_from, envelope_to, message_id, subject, bytes, template, counted, made_from, thread,
     made_at,
 });
 
 record!(row => MessageRecord {
-    id, origin: origin::<D>(row)?, stream, state, why: text(row, "why")?, envelope_to, message_id, subject, created_at, made_at, made_from,
+    id, origin: read_origin::<D>(row)?, stream, state, why: text_column(row, "why")?, envelope_to, message_id, subject, created_at, made_at, made_from,
     sent_at, closed_at, attempts,
 });

@@ -9,10 +9,10 @@ use tidings_model::{
     EmailAddress, Key, PersonId, StoredWait,
     delivery_events::{GRANT, WITHDRAW},
     limits::BATCH_EVENTS,
-    pause::Paused,
+    pause::PauseDetails,
     records::{
-        Actor, AuditEntry, Facts, Preferences, PreferencesPut, Reading, Reason, Recipient, RecipientChange,
-        SentSchedule, Wish,
+        AuditActor, AuditEntry, EngagementTimes, KeyFacts, Preferences, PreferencesChange, PreferencesPut, Recipient,
+        RecipientChange, SentSchedule, SuppressionReason,
     },
 };
 
@@ -21,19 +21,19 @@ use crate::{
     names::{names, of_name, tenants},
     pseudonym::Pseudonyms,
     sql::{
-        Sql, calls,
-        columns::{Json, row},
-        dialect::{Dialect, Variants},
-        json, no_nul, number,
+        SqlStore, calls, checked_number,
+        columns::{JsonColumn, row},
+        dialect::{Dialect, StatementVariants},
+        no_nul, to_json,
     },
 };
 
 calls! {
-    pub trait Directory {
+    pub trait DirectoryStore {
         async fn put_recipients(&self, recipients: &[Recipient], now: Timestamp) -> Result<Vec<PersonId>>;
 
         /// Adds or changes recipients. A missing field keeps its value. If a recipient appears twice, the
-        /// last entry counts. A new zone raises [`Facts::revision`]. Returns the people with a changed zone,
+        /// last entry counts. A new zone raises [`KeyFacts::revision`]. Returns the people with a changed zone,
         /// without new ones.
         #[span(count = changes.len())]
         async fn change_recipients(&self, changes: &[RecipientChange], now: Timestamp) -> Result<Vec<PersonId>>;
@@ -42,11 +42,11 @@ calls! {
         async fn count_recipients(&self, tenant: &str) -> Result<u64>;
 
         /// Stores a reply from the team's own directory: the recipient, or `None` if it has no such person
-        /// (this keeps an imported row). A repeated call only changes [`Facts::answered_at`].
+        /// (this keeps an imported row). A repeated call only changes [`KeyFacts::answered_at`].
         #[span(person = %person)]
         async fn keep_answer(&self, person: &PersonId, recipient: Option<&Recipient>, now: Timestamp) -> Result<()>;
 
-        /// Replaces a key's preferences if [`Facts::revision`] equals `expected`; `None` always replaces
+        /// Replaces a key's preferences if [`KeyFacts::revision`] equals `expected`; `None` always replaces
         /// them. A change raises the revision by one and is audited. Storing the same preferences never
         /// conflicts, so this is safe to repeat.
         #[span(key = %key)]
@@ -62,13 +62,13 @@ calls! {
         /// consent, or `None` (writing nothing) if a key has changed since the recipient saw it. A change
         /// already in effect never conflicts, so this is safe to repeat.
         #[span(count = wishes.len())]
-        async fn put_wishes(&self, wishes: &[Wish], now: Timestamp, why: &str) -> Result<Option<Vec<Key>>>;
+        async fn put_wishes(&self, wishes: &[PreferencesChange], now: Timestamp, why: &str) -> Result<Option<Vec<Key>>>;
 
         #[span(key = %key)]
         async fn put_consent(&self, key: &Key, consent: bool, entry: &AuditEntry) -> Result<()>;
 
         #[span(key = %key)]
-        async fn facts(&self, key: &Key) -> Result<Facts>;
+        async fn facts(&self, key: &Key) -> Result<KeyFacts>;
     }
 }
 
@@ -105,7 +105,7 @@ RETURNING tenant, user_id, zone_changed_at"
 
 /// `$1` JSON array of recipients, `$2` now. A missing field keeps its value, or else takes it from the
 /// person's row under another name of the tenant.
-pub const PUT_RECIPIENTS: Variants = Variants {
+pub const PUT_RECIPIENTS: StatementVariants = StatementVariants {
     sqlite: put_recipients!("jsonb_each($1)", "$2"),
     postgres: put_recipients!("jsonb_array_elements($1::jsonb)", "$2::bigint"),
 };
@@ -162,8 +162,8 @@ macro_rules! has_other_names {
 
 /// `$6` is the sum of the revisions over the key's rows, -1 for any. Changes nothing if the same preferences
 /// are in effect.
-pub const PUT_PREFERENCES: Variants =
-    Variants { sqlite: put_preferences!("$4"), postgres: put_preferences!("CAST($4 AS JSONB)") };
+pub const PUT_PREFERENCES: StatementVariants =
+    StatementVariants { sqlite: put_preferences!("$4"), postgres: put_preferences!("CAST($4 AS JSONB)") };
 
 macro_rules! zone_revisions {
     ($lock:literal) => {
@@ -176,8 +176,8 @@ macro_rules! zone_revisions {
     };
 }
 
-pub const ZONE_REVISIONS: Variants =
-    Variants { sqlite: zone_revisions!(""), postgres: zone_revisions!(" ORDER BY tenant FOR UPDATE") };
+pub const ZONE_REVISIONS: StatementVariants =
+    StatementVariants { sqlite: zone_revisions!(""), postgres: zone_revisions!(" ORDER BY tenant FOR UPDATE") };
 
 /// Only replaces a change made until `$6`, or one after `$7`: a clock running ahead dated it, and we treat it
 /// as earlier. Changes nothing if the same consent is in effect.
@@ -297,15 +297,15 @@ pub(super) use facts;
 
 pub const FACTS: &str = facts!("", "");
 
-impl<D: Dialect> Sql<D> {
+impl<D: Dialect> SqlStore<D> {
     async fn put_recipients(&self, recipients: &[Recipient], now: Timestamp) -> Result<Vec<PersonId>> {
         let changes: Vec<_> = recipients.iter().cloned().map(RecipientChange::from).collect();
         self.change_recipients(&changes, now).await
     }
 
     async fn change_recipients(&self, changes: &[RecipientChange], now: Timestamp) -> Result<Vec<PersonId>> {
-        let (pseudonyms, elsewhere) = (self.secret().await?, self.pseudonyms_elsewhere(changes).await?);
-        let mut tx = self.write().await?;
+        let (pseudonyms, elsewhere) = (self.pseudonym_secret().await?, self.pseudonyms_elsewhere(changes).await?);
+        let mut tx = self.begin_write().await?;
         let moved = Self::put_rows(&mut tx, changes, &pseudonyms, now).await?;
         Self::carry_suppressions(&mut tx, &elsewhere).await?;
         tx.commit().await?;
@@ -314,7 +314,7 @@ impl<D: Dialect> Sql<D> {
 
     async fn count_recipients(&self, tenant: &str) -> Result<u64> {
         let count = query_scalar(COUNT_RECIPIENTS).bind(no_nul(tenant));
-        number(count.fetch_one(&mut *self.reader.acquire().await?).await?)
+        checked_number(count.fetch_one(&mut *self.reader.acquire().await?).await?)
     }
 
     async fn put_preferences(
@@ -324,7 +324,7 @@ impl<D: Dialect> Sql<D> {
         expected: Option<u64>,
         entry: &AuditEntry,
     ) -> Result<PreferencesPut> {
-        let mut tx = self.write().await?;
+        let mut tx = self.begin_write().await?;
         let changed = match Self::expected_row(&mut tx, key, expected).await? {
             Some(row) => Self::write_preferences(&mut tx, key, preferences, row, entry).await?,
             None => false,
@@ -338,8 +338,8 @@ impl<D: Dialect> Sql<D> {
         })
     }
 
-    async fn put_wishes(&self, wishes: &[Wish], now: Timestamp, why: &str) -> Result<Option<Vec<Key>>> {
-        let mut tx = self.write().await?;
+    async fn put_wishes(&self, wishes: &[PreferencesChange], now: Timestamp, why: &str) -> Result<Option<Vec<Key>>> {
+        let mut tx = self.begin_write().await?;
         let mut changed = Vec::new();
         for wish in wishes {
             match Self::make_true(&mut tx, wish, now, why).await? {
@@ -353,12 +353,12 @@ impl<D: Dialect> Sql<D> {
     }
 
     async fn put_consent(&self, key: &Key, consent: bool, entry: &AuditEntry) -> Result<()> {
-        let mut tx = self.write().await?;
+        let mut tx = self.begin_write().await?;
         Self::change_consent(&mut tx, key, consent, Timestamp::MAX, entry).await?;
         Ok(tx.commit().await?)
     }
 
-    async fn facts(&self, key: &Key) -> Result<Facts> {
+    async fn facts(&self, key: &Key) -> Result<KeyFacts> {
         let mut connection = self.reader.acquire().await?;
         let facts = Self::facts_of(&mut connection, key).await?;
         connection.release();
@@ -366,7 +366,7 @@ impl<D: Dialect> Sql<D> {
     }
 }
 
-impl<D: Dialect> Sql<D> {
+impl<D: Dialect> SqlStore<D> {
     pub(super) async fn put_rows(
         connection: &mut D::Connection,
         changes: &[RecipientChange],
@@ -374,10 +374,10 @@ impl<D: Dialect> Sql<D> {
         now: Timestamp,
     ) -> Result<Vec<PersonId>> {
         let last: BTreeMap<_, _> = changes.iter().map(|change| ((&change.tenant, &change.user), change)).collect();
-        let rows: Vec<_> = last.into_values().map(|change| row(change, pseudonyms)).collect();
+        let rows: Vec<_> = last.into_values().map(|change| recipient_row(change, pseudonyms)).collect();
         let mut moved = Vec::new();
         for page in rows.chunks(BATCH_EVENTS) {
-            let put = query_as(D::pick(PUT_RECIPIENTS)).bind(json(&page)?).bind(now.as_millisecond());
+            let put = query_as(D::pick_variant(PUT_RECIPIENTS)).bind(to_json(&page)?).bind(now.as_millisecond());
             let put: Vec<PutRow> = put.fetch_all(&mut *connection).await?;
             let now = Some(now.as_millisecond());
             let changed = put.into_iter().filter(|row| row.zone_changed_at.map(Timestamp::as_millisecond) == now);
@@ -386,19 +386,19 @@ impl<D: Dialect> Sql<D> {
         Ok(moved)
     }
 
-    async fn facts_of(connection: &mut D::Connection, key: &Key) -> Result<Facts> {
+    async fn facts_of(connection: &mut D::Connection, key: &Key) -> Result<KeyFacts> {
         let statement = query_as(FACTS).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
         let row: FactsRow = statement.fetch_one(connection).await?;
-        Ok(row.facts(key))
+        Ok(row.into_facts(key))
     }
 
-    /// The `$6` of [`PUT_PREFERENCES`] for an expected [`Facts::revision`]. `None` if the directory alone is
+    /// The `$6` of [`PUT_PREFERENCES`] for an expected [`KeyFacts::revision`]. `None` if the directory alone is
     /// past this revision.
     async fn expected_row(connection: &mut D::Connection, key: &Key, expected: Option<u64>) -> Result<Option<i64>> {
         let Some(expected) = expected else { return Ok(Some(-1)) };
-        let zones = query_as(D::pick(ZONE_REVISIONS)).bind(&key.tenant).bind(&key.user);
+        let zones = query_as(D::pick_variant(ZONE_REVISIONS)).bind(&key.tenant).bind(&key.user);
         let zones: Vec<(i64,)> = zones.fetch_all(connection).await?;
-        let zone = number(zones.into_iter().map(|(zone,)| zone).sum())?;
+        let zone = checked_number(zones.into_iter().map(|(zone,)| zone).sum())?;
         Ok(expected.checked_sub(zone).and_then(|row| i64::try_from(row).ok()))
     }
 
@@ -409,9 +409,9 @@ impl<D: Dialect> Sql<D> {
         row: i64,
         entry: &AuditEntry,
     ) -> Result<bool> {
-        let put = query(D::pick(PUT_PREFERENCES)).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
-        let put = put.bind(json(preferences)?).bind(entry.at.as_millisecond()).bind(row);
-        let changed = D::rows(&put.execute(&mut *connection).await?) > 0;
+        let put = query(D::pick_variant(PUT_PREFERENCES)).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
+        let put = put.bind(to_json(preferences)?).bind(entry.at.as_millisecond()).bind(row);
+        let changed = D::changed_rows(&put.execute(&mut *connection).await?) > 0;
         if changed {
             Self::audit_change(connection, key, None, entry).await?;
         }
@@ -419,11 +419,16 @@ impl<D: Dialect> Sql<D> {
     }
 
     /// Returns `true` if the change had an effect, or `None` if the recipient saw other facts.
-    async fn make_true(connection: &mut D::Connection, wish: &Wish, now: Timestamp, why: &str) -> Result<Option<bool>> {
-        let Wish { key, seen_revision, seen_consent, preferences, consent } = wish;
+    async fn make_true(
+        connection: &mut D::Connection,
+        wish: &PreferencesChange,
+        now: Timestamp,
+        why: &str,
+    ) -> Result<Option<bool>> {
+        let PreferencesChange { key, seen_revision, seen_consent, preferences, consent } = wish;
         let entry = |action: &str| AuditEntry {
             at: now,
-            actor: Actor::Recipient,
+            actor: AuditActor::Recipient,
             action: action.to_owned(),
             why: why.to_owned(),
         };
@@ -457,8 +462,8 @@ impl<D: Dialect> Sql<D> {
     ) -> Result<()> {
         let statement = query(PUT_CONSENT).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
         let statement = statement.bind(consent).bind(entry.at.as_millisecond()).bind(since.as_millisecond());
-        let statement = statement.bind(StoredWait::PAST.farthest(entry.at).as_millisecond());
-        if D::rows(&statement.execute(&mut *connection).await?) > 0 {
+        let statement = statement.bind(StoredWait::PAST.latest_plausible(entry.at).as_millisecond());
+        if D::changed_rows(&statement.execute(&mut *connection).await?) > 0 {
             Self::audit_change(connection, key, None, entry).await?;
         } else if consent {
             let again = query(GRANTED_AGAIN).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
@@ -476,9 +481,9 @@ pub struct RecipientRow<'a> {
     pub pseudonym: String,
 }
 
-fn row<'a>(recipient: &'a RecipientChange, pseudonyms: &Pseudonyms) -> RecipientRow<'a> {
-    let address_lower = EmailAddress::folded(&recipient.address);
-    RecipientRow { recipient, pseudonym: pseudonyms.of(&recipient.tenant, &address_lower), address_lower }
+fn recipient_row<'a>(recipient: &'a RecipientChange, pseudonyms: &Pseudonyms) -> RecipientRow<'a> {
+    let address_lower = EmailAddress::normalize_address(&recipient.address);
+    RecipientRow { recipient, pseudonym: pseudonyms.pseudonym_of(&recipient.tenant, &address_lower), address_lower }
 }
 
 row! {
@@ -499,11 +504,11 @@ pub struct FactsRow {
     zone_changed_at: Option<Timestamp>,
     answered_at: Option<Timestamp>,
     generation: Option<u64>,
-    chosen: Option<Json<Preferences>>,
+    chosen: Option<JsonColumn<Preferences>>,
     revision: Option<u64>,
     changed_at: Option<Timestamp>,
     consent: Option<bool>,
-    suppressed: Option<Reason>,
+    suppressed: Option<SuppressionReason>,
     last_sent_at: Option<Timestamp>,
     last_slot_at: Option<Timestamp>,
     scheduled_at: Option<Timestamp>,
@@ -520,7 +525,7 @@ pub struct FactsRow {
 }
 
 impl FactsRow {
-    pub(super) fn facts(self, key: &Key) -> Facts {
+    pub(super) fn into_facts(self, key: &Key) -> KeyFacts {
         let recipient = self.address.map(|address| Recipient {
             tenant: key.tenant.clone(),
             user: key.user.clone(),
@@ -532,10 +537,10 @@ impl FactsRow {
         let due_or_sent = self.scheduled_at.zip(self.last_sent_at).map(|(due_at, sent_at)| due_at.min(sent_at));
         let schedule = self.last_cadence.zip(self.last_zone).filter(|(cadence, _)| !cadence.is_empty());
         let last_schedule = due_or_sent.zip(schedule).map(|(at, (cadence, zone))| SentSchedule { at, cadence, zone });
-        Facts {
+        KeyFacts {
             recipient,
             generation: self.generation.unwrap_or_default(),
-            preferences: self.chosen.map(|Json(chosen)| chosen).unwrap_or_default(),
+            preferences: self.chosen.map(|JsonColumn(chosen)| chosen).unwrap_or_default(),
             revision: self.revision.unwrap_or_default().saturating_add(self.zone_revision.unwrap_or_default()),
             changed_at: self.changed_at.max(self.zone_changed_at),
             consent: self.consent.unwrap_or(true),
@@ -543,12 +548,12 @@ impl FactsRow {
             last_sent_at: self.last_sent_at,
             last_slot_at: self.last_slot_at,
             last_schedule,
-            reading: Reading {
+            reading: EngagementTimes {
                 read_at: self.read_at,
                 unread_since: self.unread_since,
                 fifth_unread_at: self.fifth_unread_at,
             },
-            pause: self.paused_by.zip(self.paused_at).map(|(by, since)| Paused {
+            pause: self.paused_by.zip(self.paused_at).map(|(by, since)| PauseDetails {
                 by,
                 why: self.paused_why.unwrap_or_default(),
                 since,
@@ -574,7 +579,7 @@ pub const FORGET_ANSWER: &str = concat!(
     " t)"
 );
 
-impl<D: Dialect> Sql<D> {
+impl<D: Dialect> SqlStore<D> {
     pub(crate) async fn keep_answer(
         &self,
         person: &PersonId,
@@ -582,10 +587,10 @@ impl<D: Dialect> Sql<D> {
         now: Timestamp,
     ) -> Result<()> {
         let (tenant, user) = (person.tenant.clone(), person.user.clone());
-        let pseudonyms = self.secret().await?;
+        let pseudonyms = self.pseudonym_secret().await?;
         let change = recipient.cloned().map(RecipientChange::from);
         let elsewhere = self.pseudonyms_elsewhere(change.as_slice()).await?;
-        let mut tx = self.write().await?;
+        let mut tx = self.begin_write().await?;
         match &change {
             Some(change) => {
                 Self::put_rows(&mut tx, std::slice::from_ref(change), &pseudonyms, now).await?;

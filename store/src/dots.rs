@@ -12,16 +12,16 @@ use uuid::Uuid;
 use crate::{
     Result,
     sql::{
-        Sql,
-        dialect::{Dialect, Variants},
-        group_commit::{Dot, Waiting},
-        json, or_zero,
+        SqlStore,
+        dialect::{Dialect, StatementVariants},
+        group_commit::{PendingCommit, QueuedRecord},
+        or_zero, to_json,
     },
 };
 
-type WaitingDot = Waiting<(Dot, Timestamp), bool>;
+type WaitingDot = QueuedRecord<(PendingCommit, Timestamp), bool>;
 
-pub const PAST_THE_DOT: Variants = Variants {
+pub const PAST_THE_DOT: StatementVariants = StatementVariants {
     sqlite: "
 UPDATE attempts SET past_the_dot_at = COALESCE(past_the_dot_at, $3)
 WHERE message = $1 AND number = $2 AND class IS NULL
@@ -33,7 +33,7 @@ WHERE attempts.message = m.id AND attempts.number = $2 AND attempts.class IS NUL
 };
 
 /// Inserts a row if this is the first attempt. `$6` is the epoch.
-pub const FIRST_ATTEMPT: Variants = Variants {
+pub const FIRST_ATTEMPT: StatementVariants = StatementVariants {
     sqlite: "
 INSERT INTO attempts (tenant, message, number, relay, begun_at, past_the_dot_at, nonce)
 SELECT tenant, id, 1, $2, $3, NULLIF($4, 0), $5 FROM messages WHERE id = $1 AND closed_at IS NULL AND epoch = $6
@@ -45,7 +45,7 @@ FROM (SELECT tenant, id FROM messages WHERE id = $1 AND closed_at IS NULL AND ep
 ON CONFLICT DO NOTHING",
 };
 
-pub const FIRST_ATTEMPTS: Variants = Variants {
+pub const FIRST_ATTEMPTS: StatementVariants = StatementVariants {
     sqlite: "
 INSERT INTO attempts (tenant, message, number, relay, begun_at, past_the_dot_at, nonce)
 SELECT m.tenant, m.id, 1, f.value->>'relay', f.value->>'begun_at', f.value->>'past_the_dot_at', f.value->>'nonce'
@@ -68,10 +68,10 @@ SELECT 1 FROM attempts
 WHERE message = $1 AND number = 1 AND nonce = $2 AND class IS NULL
   AND EXISTS (SELECT 1 FROM messages WHERE id = $1 AND closed_at IS NULL)";
 
-impl<D: Dialect> Sql<D> {
+impl<D: Dialect> SqlStore<D> {
     /// Records an attempt about to send its final dot. Returns `true` if it may. The first call to get a
     /// connection records all calls waiting for one.
-    pub(crate) async fn commit_past_the_dot(&self, dot: Dot, now: Timestamp) -> Result<bool> {
+    pub(crate) async fn commit_in_doubt(&self, dot: PendingCommit, now: Timestamp) -> Result<bool> {
         loop {
             let mut told = self.past_the_dot.push((dot.clone(), now));
             let told = tokio::select! {
@@ -79,7 +79,7 @@ impl<D: Dialect> Sql<D> {
                 told = &mut told => told,
                 connection = self.writer.acquire() => {
                     let mut connection = connection?;
-                    self.record(&mut connection).await?;
+                    self.record_pending(&mut connection).await?;
                     connection.release();
                     told.await
                 }
@@ -91,14 +91,14 @@ impl<D: Dialect> Sql<D> {
         }
     }
 
-    pub(crate) async fn record(&self, connection: &mut D::Connection) -> Result<()> {
+    pub(crate) async fn record_pending(&self, connection: &mut D::Connection) -> Result<()> {
         let dots = self.past_the_dot.take();
         let firsts: Option<Vec<_>> = dots.iter().map(|waiting| FirstRow::new(&waiting.record)).collect();
         let recorded = match (dots.len(), firsts) {
             (0, _) => return Ok(()),
             (1, _) => Self::record_each(connection, dots).await?,
             (_, Some(firsts)) => {
-                let firsts = json(&firsts)?;
+                let firsts = to_json(&firsts)?;
                 Self::record_firsts(connection, firsts, dots).await?
             }
             (_, None) => {
@@ -120,14 +120,14 @@ impl<D: Dialect> Sql<D> {
         dots: Vec<WaitingDot>,
     ) -> Result<Vec<(WaitingDot, bool)>> {
         let inserted: Vec<(String,)> =
-            query_as(D::pick(FIRST_ATTEMPTS)).bind(firsts).fetch_all(&mut *connection).await?;
+            query_as(D::pick_variant(FIRST_ATTEMPTS)).bind(firsts).fetch_all(&mut *connection).await?;
         let inserted: BTreeSet<String> = inserted.into_iter().map(|(nonce,)| nonce).collect();
         let mut recorded = Vec::with_capacity(dots.len());
         for waiting in dots {
             let may_send = match &waiting.record.0 {
-                Dot::First(first) if inserted.contains(&first.nonce.to_string()) => true,
-                Dot::First(first) => Self::is_first(&mut *connection, first).await?,
-                Dot::Begun { .. } => false,
+                PendingCommit::First(first) if inserted.contains(&first.nonce.to_string()) => true,
+                PendingCommit::First(first) => Self::is_first(&mut *connection, first).await?,
+                PendingCommit::Begun { .. } => false,
             };
             recorded.push((waiting, may_send));
         }
@@ -139,12 +139,13 @@ impl<D: Dialect> Sql<D> {
         for waiting in dots {
             let (dot, now) = &waiting.record;
             let may_send = match dot {
-                Dot::Begun { message, number } => {
-                    let statement = query(D::pick(PAST_THE_DOT)).bind(message.to_string()).bind(i64::from(*number));
+                PendingCommit::Begun { message, number } => {
+                    let statement =
+                        query(D::pick_variant(PAST_THE_DOT)).bind(message.to_string()).bind(i64::from(*number));
                     let done = statement.bind(now.as_millisecond()).execute(&mut *connection).await?;
-                    D::rows(&done) > 0
+                    D::changed_rows(&done) > 0
                 }
-                Dot::First(first) => {
+                PendingCommit::First(first) => {
                     Self::insert_first(&mut *connection, first, Some(*now)).await?
                         || Self::is_first(&mut *connection, first).await?
                 }
@@ -167,10 +168,10 @@ impl<D: Dialect> Sql<D> {
         first: &FirstAttempt,
         past_the_dot_at: Option<Timestamp>,
     ) -> Result<bool> {
-        let insert = query(D::pick(FIRST_ATTEMPT)).bind(first.message.to_string()).bind(&first.relay);
+        let insert = query(D::pick_variant(FIRST_ATTEMPT)).bind(first.message.to_string()).bind(&first.relay);
         let insert = insert.bind(first.begun_at.as_millisecond()).bind(or_zero(past_the_dot_at));
         let insert = insert.bind(first.nonce.to_string()).bind(first.epoch.cast_signed());
-        Ok(D::rows(&insert.execute(connection).await?) > 0)
+        Ok(D::changed_rows(&insert.execute(connection).await?) > 0)
     }
 }
 
@@ -186,8 +187,8 @@ struct FirstRow<'a> {
 
 impl<'a> FirstRow<'a> {
     /// `None` if the ledger has the attempt already.
-    fn new((dot, now): &'a (Dot, Timestamp)) -> Option<Self> {
-        let Dot::First(FirstAttempt { message, relay, begun_at, epoch, nonce }) = dot else { return None };
+    fn new((dot, now): &'a (PendingCommit, Timestamp)) -> Option<Self> {
+        let PendingCommit::First(FirstAttempt { message, relay, begun_at, epoch, nonce }) = dot else { return None };
         Some(Self {
             message: *message,
             relay,

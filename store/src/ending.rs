@@ -4,9 +4,9 @@ use jiff::Timestamp;
 use sqlx::{query, query_as};
 use tidings_model::{
     Event, Key,
-    records::{Actor, Closing, DigestState, MessageState},
-    step::{Ending, Returned},
-    window::{Closed, Outcome, Window},
+    records::{AuditActor, CloseRequest, DigestState, MessageState},
+    step::{CloseAnswer, ReturnedEvents},
+    window::{DigestOutcome, Window, WindowEnd},
 };
 use uuid::Uuid;
 
@@ -14,7 +14,7 @@ use crate::{
     Result,
     digest::{LOCK_MESSAGE, LockedDigest},
     events::recorded_event,
-    sql::{Sql, columns::row, dialect::Dialect, no_nul},
+    sql::{SqlStore, columns::row, dialect::Dialect, no_nul},
 };
 
 macro_rules! ended_digest {
@@ -73,22 +73,22 @@ pub const FENCE: &str = "
 UPDATE attempts SET fenced_at = $2, class = CASE WHEN past_the_dot_at IS NULL THEN 'fenced' ELSE 'ambiguous' END
 WHERE message = $1 AND class IS NULL";
 
-pub enum Adoption {
+pub enum AdoptionScope {
     All,
     /// Only the given events, and none from this digest, because it is in delivery.
     TheseExceptFrom(Option<Uuid>),
 }
 
-impl<D: Dialect> Sql<D> {
-    pub(crate) async fn close_window(&self, closing: Closing<'_>, adoption: Adoption) -> Result<Ending> {
-        let Closing { window, events, closed, by, return_events, planned, now } = closing;
-        let mut tx = self.write().await?;
-        let mut digest = Self::collect(&mut tx, window, planned, events, Some(closed), now).await?;
+impl<D: Dialect> SqlStore<D> {
+    pub(crate) async fn close_window(&self, closing: CloseRequest<'_>, adoption: AdoptionScope) -> Result<CloseAnswer> {
+        let CloseRequest { window, events, closed, by, return_events, planned, now } = closing;
+        let mut tx = self.begin_write().await?;
+        let mut digest = Self::collect_events(&mut tx, window, planned, events, Some(closed), now).await?;
         // True when ending a whole window before its claim.
-        let takes_returned = matches!(adoption, Adoption::All) && !return_events;
+        let takes_returned = matches!(adoption, AdoptionScope::All) && !return_events;
         let only = match adoption {
-            Adoption::All => None,
-            Adoption::TheseExceptFrom(delivering) => {
+            AdoptionScope::All => None,
+            AdoptionScope::TheseExceptFrom(delivering) => {
                 digest.elsewhere.retain(|id| Some(*id) != delivering);
                 Some(events)
             }
@@ -96,21 +96,21 @@ impl<D: Dialect> Sql<D> {
         if !return_events || digest.closed.is_none() {
             Self::adopt_orphans(&mut tx, window, &digest, only, now).await?;
         }
-        Self::refuse(&mut tx, &window.key, &digest.refused, now).await?;
+        Self::record_refused(&mut tx, &window.key, &digest.refused, now).await?;
         let first = if let Some(first) = digest.closed {
             first
         } else {
-            query(D::pick(LOCK_MESSAGE)).bind(window.digest_id.to_string()).execute(&mut *tx).await?;
+            query(D::pick_variant(LOCK_MESSAGE)).bind(window.digest_id.to_string()).execute(&mut *tx).await?;
             if takes_returned && digest.state == DigestState::Open {
                 Self::take_returned(&mut tx, window, &digest).await?;
             }
             let closed = Self::unless_past_the_dot(&mut tx, window.digest_id, closed, now).await?;
-            Self::end(&mut tx, window.digest_id, &closed, return_events, now).await?;
+            Self::apply_end(&mut tx, window.digest_id, &closed, return_events, now).await?;
             Self::audit_close(&mut tx, &window.key, window.digest_id, &closed, by, now).await?;
             closed
         };
         tx.commit().await?;
-        Ok(Ending { closed: first, taken: digest.taken, returned: None })
+        Ok(CloseAnswer { closed: first, taken: digest.taken, returned: None })
     }
 
     /// Fences the attempts of a locked message. If one was past the dot, the recipient may have the message,
@@ -118,37 +118,37 @@ impl<D: Dialect> Sql<D> {
     pub(crate) async fn unless_past_the_dot(
         connection: &mut D::Connection,
         message: Uuid,
-        closed: &Closed,
+        closed: &WindowEnd,
         now: Timestamp,
-    ) -> Result<Closed> {
+    ) -> Result<WindowEnd> {
         let id = message.to_string();
-        Self::fence(&mut *connection, &id, now).await?;
+        Self::fence_attempt(&mut *connection, &id, now).await?;
         let (_, ambiguous) = Self::earlier_attempts(connection, &id, 0).await?;
         if ambiguous == 0 {
             return Ok(closed.clone());
         }
-        Ok(Closed { outcome: Outcome::Ambiguous, why: format!("{}, past the dot of an attempt", closed.why) })
+        Ok(WindowEnd { outcome: DigestOutcome::Ambiguous, why: format!("{}, past the dot of an attempt", closed.why) })
     }
 
     /// Fences the attempt under way, if any, so its end will only update its own row. Without this, an
     /// attempt of a dead worker would stay open.
-    pub(crate) async fn fence(connection: &mut D::Connection, message: &str, now: Timestamp) -> Result<()> {
+    pub(crate) async fn fence_attempt(connection: &mut D::Connection, message: &str, now: Timestamp) -> Result<()> {
         query(FENCE).bind(message.to_owned()).bind(now.as_millisecond()).execute(connection).await?;
         Ok(())
     }
 
     /// Ends an open, locked message and its digest, or a digest without a message; `id` is the id of either.
     /// Only a digest has events to return.
-    pub(crate) async fn end(
+    pub(crate) async fn apply_end(
         connection: &mut D::Connection,
         id: Uuid,
-        closed: &Closed,
+        closed: &WindowEnd,
         return_events: bool,
         now: Timestamp,
     ) -> Result<()> {
         let id = id.to_string();
         for (statement, name) in
-            [(CLOSE_DIGEST, closed.outcome.name()), (CLOSE_MESSAGE, MessageState::after(closed.outcome).name())]
+            [(CLOSE_DIGEST, closed.outcome.name()), (CLOSE_MESSAGE, MessageState::from_outcome(closed.outcome).name())]
         {
             let close = query(statement).bind(id.clone()).bind(name.to_owned()).bind(no_nul(&closed.why));
             close.bind(now.as_millisecond()).execute(&mut *connection).await?;
@@ -178,7 +178,7 @@ pub const RETURNED_EVENT: &str = concat!(
 ORDER BY returned_at, event_id LIMIT 1"
 );
 
-impl<D: Dialect> Sql<D> {
+impl<D: Dialect> SqlStore<D> {
     /// Moves events returned by the key's failed digests into the window's digest. Takes none if all the
     /// call's events are in other open digests, because its run may be gone.
     pub(crate) async fn take_returned(
@@ -192,12 +192,12 @@ impl<D: Dialect> Sql<D> {
         Ok(())
     }
 
-    pub(crate) async fn returned(&self, key: &Key) -> Result<Option<Returned>> {
+    pub(crate) async fn returned_events(&self, key: &Key) -> Result<Option<ReturnedEvents>> {
         let statement = query_as(RETURNED).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
         let rows: Vec<ReturnedRow> = statement.fetch_all(&mut *self.reader.acquire().await?).await?;
         let at = rows.iter().map(|row| row.first_at).min();
         let digests = rows.into_iter().map(|row| (row.digest_id, row.items)).collect();
-        Ok(at.map(|at| Returned { at, digests }))
+        Ok(at.map(|at| ReturnedEvents { at, digests }))
     }
 
     pub(crate) async fn returned_event(&self, key: &Key) -> Result<Option<Event>> {
@@ -223,7 +223,7 @@ pub const ADOPT_EVENTS: &str = "UPDATE events SET returned_from = digest_id, dig
 pub const ADOPT_EVENT: &str =
     concat!("UPDATE events SET returned_from = digest_id, digest_id = $2 ", "WHERE digest_id = $1 AND event_id = $3");
 
-impl<D: Dialect> Sql<D> {
+impl<D: Dialect> SqlStore<D> {
     /// Moves the events of every orphaned digest to this window's digest, or just `only`
     /// ([`Store::stash`](crate::Store::stash)).
     pub(crate) async fn adopt_orphans(
@@ -234,7 +234,7 @@ impl<D: Dialect> Sql<D> {
         now: Timestamp,
     ) -> Result<()> {
         let why = format!("left behind; its events went on to digest {}", window.digest_id);
-        let closed = Closed { outcome: Outcome::Skipped, why };
+        let closed = WindowEnd { outcome: DigestOutcome::Skipped, why };
         for id in digest.elsewhere.iter().filter(|_| only.is_some() || digest.state.takes_events()) {
             // Lock before reading: another transaction may end it in between.
             Self::lock_message(&mut *connection, *id).await?;
@@ -248,7 +248,7 @@ impl<D: Dialect> Sql<D> {
                     adopt.execute(&mut *connection).await?;
                 }
                 // Its message includes all of these events, so none may leave.
-                Some(_) if !Self::lock(&mut *connection, *id).await?.state.takes_events() => continue,
+                Some(_) if !Self::lock_digest(&mut *connection, *id).await?.state.takes_events() => continue,
                 Some(events) => {
                     for event in events {
                         let adopt = query(ADOPT_EVENT).bind(id.to_string());
@@ -260,8 +260,8 @@ impl<D: Dialect> Sql<D> {
                     }
                 }
             }
-            Self::end(&mut *connection, *id, &closed, false, now).await?;
-            Self::audit_close(&mut *connection, &window.key, *id, &closed, Actor::Tidings, now).await?;
+            Self::apply_end(&mut *connection, *id, &closed, false, now).await?;
+            Self::audit_close(&mut *connection, &window.key, *id, &closed, AuditActor::Tidings, now).await?;
         }
         Ok(())
     }

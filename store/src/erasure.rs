@@ -8,25 +8,25 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 use sqlx::{query, query_as};
 use tidings_model::{
     EmailAddress, Key, PersonId, hex,
-    records::{Actor, AuditEntry, Cursor, Erased, Page, RowPlace},
-    window::{Closed, Outcome},
+    records::{AuditActor, AuditEntry, ErasedRows, PageCursor, PageRequest, RowPlace},
+    window::{DigestOutcome, WindowEnd},
 };
 use uuid::Uuid;
 
 use crate::{
-    Error, Result,
-    catalogue::{By, Deletion, deletions},
+    Result, StoreError,
+    catalogue::{DeletionKey, RowDeletion, deletions_by},
     digest::LOCK_MESSAGE,
     names::tenants,
     pseudonym::{PREFIX, Pseudonyms},
-    sql::{Sql, calls, dialect::Dialect, json, number},
+    sql::{SqlStore, calls, checked_number, dialect::Dialect, to_json},
 };
 
 calls! {
     /// Erases a person step by step. Each call is one transaction or page, and a repeated call continues. Run
     /// the steps in the order of these methods: we can only find an address while a message or the directory
     /// still has it.
-    pub trait Erasure {
+    pub trait ErasureStore {
         async fn pseudonyms(&self) -> Result<Pseudonyms>;
 
         /// Returns the addresses nobody else in the tenant's directory has. The steps should take only these,
@@ -35,22 +35,22 @@ calls! {
         async fn own_addresses(&self, person: &PersonId, addresses: &BTreeSet<String>) -> Result<BTreeSet<String>>;
 
         #[span(person = %person)]
-        async fn erasable(
+        async fn preview_erasure(
             &self,
             person: &PersonId,
             types: &BTreeSet<String>,
             addresses: &BTreeSet<String>,
-        ) -> Result<Erased>;
+        ) -> Result<ErasedRows>;
 
         /// Replaces the address by a pseudonym in suppressions and delivery events. A suppression still holds
         /// if the address comes back.
         #[span(person = %person)]
-        async fn erase_addresses(&self, person: &PersonId, addresses: &BTreeSet<String>) -> Result<Erased>;
+        async fn erase_addresses(&self, person: &PersonId, addresses: &BTreeSet<String>) -> Result<ErasedRows>;
 
         /// Ends a key's open digests, and erases their events, messages, attempts and delivery events, a few
         /// digests per call. Repeat this until it changes nothing.
         #[span(key = %key)]
-        async fn erase_digests(&self, key: &Key, now: Timestamp) -> Result<Erased>;
+        async fn erase_digests(&self, key: &Key, now: Timestamp) -> Result<ErasedRows>;
 
         /// Ends and erases the person's single messages within a page, including messages without a user to
         /// one of the addresses. Returns the cursor for the next page.
@@ -59,17 +59,17 @@ calls! {
             &self,
             person: &PersonId,
             addresses: &BTreeSet<String>,
-            page: &Page<RowPlace>,
+            page: &PageRequest<RowPlace>,
             now: Timestamp,
-        ) -> Result<(Erased, Option<Cursor<RowPlace>>)>;
+        ) -> Result<(ErasedRows, Option<PageCursor<RowPlace>>)>;
 
         /// Deletes preferences, consents, retracts and dead letters of the person's keys, and webhook dead
         /// letters about their messages.
         #[span(person = %person)]
-        async fn erase_choices(&self, person: &PersonId, types: &BTreeSet<String>) -> Result<Erased>;
+        async fn erase_choices(&self, person: &PersonId, types: &BTreeSet<String>) -> Result<ErasedRows>;
 
         #[span(person = %person)]
-        async fn erase_recipient(&self, person: &PersonId) -> Result<Erased>;
+        async fn erase_recipient(&self, person: &PersonId) -> Result<ErasedRows>;
     }
 }
 
@@ -183,9 +183,9 @@ pub const PUT_SECRET: &str = "INSERT INTO secrets (name, value, created_at) VALU
 
 pub const SECRET: &str = "SELECT value FROM secrets WHERE name = $1";
 
-impl<D: Dialect> Sql<D> {
+impl<D: Dialect> SqlStore<D> {
     async fn pseudonyms(&self) -> Result<Pseudonyms> {
-        self.secret().await
+        self.pseudonym_secret().await
     }
 
     async fn own_addresses(&self, person: &PersonId, addresses: &BTreeSet<String>) -> Result<BTreeSet<String>> {
@@ -201,45 +201,45 @@ impl<D: Dialect> Sql<D> {
         Ok(own)
     }
 
-    async fn erasable(
+    async fn preview_erasure(
         &self,
         person: &PersonId,
         types: &BTreeSet<String>,
         addresses: &BTreeSet<String>,
-    ) -> Result<Erased> {
-        let mut tx = self.read().await?;
+    ) -> Result<ErasedRows> {
+        let mut tx = self.begin_read().await?;
         let erased = Self::count_erasable(&mut tx, person, types, addresses).await?;
         tx.commit().await?;
         Ok(erased)
     }
 
-    async fn erase_addresses(&self, person: &PersonId, addresses: &BTreeSet<String>) -> Result<Erased> {
-        let pseudonyms = self.secret().await?;
+    async fn erase_addresses(&self, person: &PersonId, addresses: &BTreeSet<String>) -> Result<ErasedRows> {
+        let pseudonyms = self.pseudonym_secret().await?;
         let tenant = &person.tenant;
-        let mut erased = Erased::default();
-        let mut tx = self.write().await?;
+        let mut erased = ErasedRows::default();
+        let mut tx = self.begin_write().await?;
         for address in addresses.iter().filter(|address| !address.starts_with(PREFIX)) {
-            let pseudonym = pseudonyms.of(tenant, address);
+            let pseudonym = pseudonyms.pseudonym_of(tenant, address);
             let args = |statement| query(statement).bind(tenant.clone()).bind(address.clone());
             let known = query(PUT_ERASED_ADDRESS).bind(tenant.clone()).bind(pseudonym.clone());
             known.execute(&mut *tx).await?;
             args(ERASE_SUPPRESSIONS).bind(pseudonym.clone()).execute(&mut *tx).await?;
-            erased.suppressions += D::rows(&args(DELETE_SUPPRESSIONS).execute(&mut *tx).await?);
+            erased.suppressions += D::changed_rows(&args(DELETE_SUPPRESSIONS).execute(&mut *tx).await?);
             let reports = args(ERASE_REPORTS_OF_ADDRESS).bind(pseudonym).execute(&mut *tx).await?;
-            erased.delivery_events += D::rows(&reports);
+            erased.delivery_events += D::changed_rows(&reports);
         }
         tx.commit().await?;
         Ok(erased)
     }
 
-    async fn erase_digests(&self, key: &Key, now: Timestamp) -> Result<Erased> {
-        let pseudonyms = self.secret().await?;
-        let mut erased = Erased::default();
-        let mut tx = self.write().await?;
+    async fn erase_digests(&self, key: &Key, now: Timestamp) -> Result<ErasedRows> {
+        let pseudonyms = self.pseudonym_secret().await?;
+        let mut erased = ErasedRows::default();
+        let mut tx = self.begin_write().await?;
         let ids = query_as(DIGESTS_TO_ERASE).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
         let ids: Vec<(String,)> = ids.bind(DIGESTS).fetch_all(&mut *tx).await?;
         for (id,) in ids {
-            let id = id.parse().map_err(|_| Error::Broken(format!("a digest id in the store: {id:?}")))?;
+            let id = id.parse().map_err(|_| StoreError::Broken(format!("a digest id in the store: {id:?}")))?;
             erased += Self::erase_digest(&mut tx, &pseudonyms, key, id, now).await?;
         }
         tx.commit().await?;
@@ -250,12 +250,12 @@ impl<D: Dialect> Sql<D> {
         &self,
         person: &PersonId,
         addresses: &BTreeSet<String>,
-        page: &Page<RowPlace>,
+        page: &PageRequest<RowPlace>,
         now: Timestamp,
-    ) -> Result<(Erased, Option<Cursor<RowPlace>>)> {
-        let pseudonyms = self.secret().await?;
-        let mut erased = Erased::default();
-        let mut tx = self.write().await?;
+    ) -> Result<(ErasedRows, Option<PageCursor<RowPlace>>)> {
+        let pseudonyms = self.pseudonym_secret().await?;
+        let mut erased = ErasedRows::default();
+        let mut tx = self.begin_write().await?;
         let found = Self::messages_about(&mut tx, &person.key(""), addresses, page).await?;
         for id in found.rows.iter().filter_map(|row| row[0].as_str()?.parse().ok()) {
             erased += Self::erase_single(&mut tx, &pseudonyms, person, id, now).await?;
@@ -264,39 +264,40 @@ impl<D: Dialect> Sql<D> {
         Ok((erased, found.next))
     }
 
-    async fn erase_choices(&self, person: &PersonId, types: &BTreeSet<String>) -> Result<Erased> {
-        let mut erased = Erased::default();
-        let mut tx = self.write().await?;
-        Self::delete_all(&mut tx, By::Person, &[&person.tenant, &person.user], &mut erased).await?;
+    async fn erase_choices(&self, person: &PersonId, types: &BTreeSet<String>) -> Result<ErasedRows> {
+        let mut erased = ErasedRows::default();
+        let mut tx = self.begin_write().await?;
+        Self::delete_all(&mut tx, DeletionKey::Person, &[&person.tenant, &person.user], &mut erased).await?;
         for key in types.iter().map(|digest_type| person.key(digest_type)) {
             let workflow = key.workflow_id();
-            Self::delete_all(&mut tx, By::Key, &[&key.tenant, &key.digest_type, &key.user], &mut erased).await?;
+            Self::delete_all(&mut tx, DeletionKey::Key, &[&key.tenant, &key.digest_type, &key.user], &mut erased)
+                .await?;
             query(UNMATCH_JOB_KEYS).bind(workflow.clone()).execute(&mut *tx).await?;
             query(ERASE_RUNS).bind(workflow.clone()).execute(&mut *tx).await?;
-            Self::delete_all(&mut tx, By::Workflow, &[&workflow], &mut erased).await?;
+            Self::delete_all(&mut tx, DeletionKey::Workflow, &[&workflow], &mut erased).await?;
         }
         tx.commit().await?;
         Ok(erased)
     }
 
-    async fn erase_recipient(&self, person: &PersonId) -> Result<Erased> {
-        let mut erased = Erased::default();
+    async fn erase_recipient(&self, person: &PersonId) -> Result<ErasedRows> {
+        let mut erased = ErasedRows::default();
         let mut connection = self.writer.acquire().await?;
-        Self::delete_all(&mut connection, By::Directory, &[&person.tenant, &person.user], &mut erased).await?;
+        Self::delete_all(&mut connection, DeletionKey::Directory, &[&person.tenant, &person.user], &mut erased).await?;
         Ok(erased)
     }
 }
 
-impl<D: Dialect> Sql<D> {
+impl<D: Dialect> SqlStore<D> {
     async fn delete_all(
         connection: &mut D::Connection,
-        by: By,
+        by: DeletionKey,
         parameters: &[&String],
-        erased: &mut Erased,
+        erased: &mut ErasedRows,
     ) -> Result<()> {
-        for Deletion { delete, counted, .. } in deletions(by) {
+        for RowDeletion { delete, counted, .. } in deletions_by(by) {
             let delete = parameters.iter().fold(query(*delete), |delete, parameter| delete.bind(*parameter));
-            let rows = D::rows(&delete.execute(&mut *connection).await?);
+            let rows = D::changed_rows(&delete.execute(&mut *connection).await?);
             if let Some(counted) = counted {
                 *counted(erased) += rows;
             }
@@ -306,13 +307,13 @@ impl<D: Dialect> Sql<D> {
 
     async fn count_all(
         connection: &mut D::Connection,
-        by: By,
+        by: DeletionKey,
         parameters: &[&String],
-        erased: &mut Erased,
+        erased: &mut ErasedRows,
     ) -> Result<()> {
-        for Deletion { count, counted, .. } in deletions(by) {
+        for RowDeletion { count, counted, .. } in deletions_by(by) {
             if let Some(counted) = counted {
-                *counted(erased) += Self::counted(&mut *connection, count, parameters).await?;
+                *counted(erased) += Self::count_rows(&mut *connection, count, parameters).await?;
             }
         }
         Ok(())
@@ -324,22 +325,22 @@ impl<D: Dialect> Sql<D> {
         key: &Key,
         id: Uuid,
         now: Timestamp,
-    ) -> Result<Erased> {
-        let digest = Self::lock(&mut *connection, id).await?;
-        query(D::pick(LOCK_MESSAGE)).bind(id.to_string()).execute(&mut *connection).await?;
+    ) -> Result<ErasedRows> {
+        let digest = Self::lock_digest(&mut *connection, id).await?;
+        query(D::pick_variant(LOCK_MESSAGE)).bind(id.to_string()).execute(&mut *connection).await?;
         if digest.closed.is_none() {
-            let closed = Closed { outcome: Outcome::Dropped, why: WHY.to_owned() };
+            let closed = WindowEnd { outcome: DigestOutcome::Dropped, why: WHY.to_owned() };
             let closed = Self::unless_past_the_dot(&mut *connection, id, &closed, now).await?;
-            Self::end(&mut *connection, id, &closed, false, now).await?;
-            Self::audit_close(&mut *connection, key, id, &closed, Actor::Tidings, now).await?;
+            Self::apply_end(&mut *connection, id, &closed, false, now).await?;
+            Self::audit_close(&mut *connection, key, id, &closed, AuditActor::Tidings, now).await?;
         }
         let events = query(ERASE_EVENTS).bind(id.to_string()).bind(now.as_millisecond()).bind(EVENTS);
-        let events = D::rows(&events.execute(&mut *connection).await?);
-        let mut erased = Erased { events, ..Erased::default() };
+        let events = D::changed_rows(&events.execute(&mut *connection).await?);
+        let mut erased = ErasedRows { events, ..ErasedRows::default() };
         if events < EVENTS.unsigned_abs() {
             erased += Self::erase_texts(&mut *connection, pseudonyms, id, now).await?;
             let digest = query(ERASE_DIGEST).bind(id.to_string()).bind(now.as_millisecond());
-            erased.digests += D::rows(&digest.execute(connection).await?);
+            erased.digests += D::changed_rows(&digest.execute(connection).await?);
         }
         Ok(erased)
     }
@@ -350,14 +351,14 @@ impl<D: Dialect> Sql<D> {
         person: &PersonId,
         id: Uuid,
         now: Timestamp,
-    ) -> Result<Erased> {
+    ) -> Result<ErasedRows> {
         let message = Self::lock_message(&mut *connection, id).await?;
         if message.closed.is_none() {
-            let closed = Closed { outcome: Outcome::Dropped, why: WHY.to_owned() };
+            let closed = WindowEnd { outcome: DigestOutcome::Dropped, why: WHY.to_owned() };
             let closed = Self::unless_past_the_dot(&mut *connection, id, &closed, now).await?;
-            Self::end(&mut *connection, id, &closed, false, now).await?;
+            Self::apply_end(&mut *connection, id, &closed, false, now).await?;
             let why = format!("message {id}: {}: {}", closed.outcome.name(), closed.why);
-            let entry = AuditEntry { at: now, actor: Actor::Tidings, action: "close".to_owned(), why };
+            let entry = AuditEntry { at: now, actor: AuditActor::Tidings, action: "close".to_owned(), why };
             Self::audit_change(&mut *connection, &person.key(""), None, &entry).await?;
         }
         Self::erase_texts(connection, pseudonyms, id, now).await
@@ -370,26 +371,26 @@ impl<D: Dialect> Sql<D> {
         pseudonyms: &Pseudonyms,
         id: Uuid,
         now: Timestamp,
-    ) -> Result<Erased> {
+    ) -> Result<ErasedRows> {
         let id = id.to_string();
         let envelope: Option<(String, String)> =
             query_as(ENVELOPE).bind(id.clone()).fetch_optional(&mut *connection).await?;
-        let mut erased = Erased::default();
+        let mut erased = ErasedRows::default();
         if let Some((tenant, to)) = envelope {
-            let pseudonym = pseudonyms.of(&tenant, &EmailAddress::folded(&to));
-            Self::fence(&mut *connection, &id, now).await?;
+            let pseudonym = pseudonyms.pseudonym_of(&tenant, &EmailAddress::normalize_address(&to));
+            Self::fence_attempt(&mut *connection, &id, now).await?;
             let message = query(ERASE_MESSAGE).bind(id.clone()).bind(pseudonym).bind(Vec::new());
-            erased.messages += D::rows(&message.bind(now.as_millisecond()).execute(&mut *connection).await?);
+            erased.messages += D::changed_rows(&message.bind(now.as_millisecond()).execute(&mut *connection).await?);
             query(ERASE_ATTEMPTS).bind(id.clone()).execute(&mut *connection).await?;
         }
         let letters = query(DELETE_LETTERS_OF_MESSAGE).bind(id.clone()).execute(&mut *connection).await?;
-        erased.dead_letters += D::rows(&letters);
+        erased.dead_letters += D::changed_rows(&letters);
         let reported = query_as(REPORTED_ADDRESSES).bind(id.clone()).fetch_all(&mut *connection).await?;
         let reported: Vec<(String, String)> = reported;
         for (tenant, address) in reported {
-            let pseudonym = pseudonyms.of(&tenant, &address);
+            let pseudonym = pseudonyms.pseudonym_of(&tenant, &address);
             let reports = query(ERASE_REPORTS).bind(id.clone()).bind(address).bind(pseudonym);
-            erased.delivery_events += D::rows(&reports.execute(&mut *connection).await?);
+            erased.delivery_events += D::changed_rows(&reports.execute(&mut *connection).await?);
         }
         Ok(erased)
     }
@@ -399,14 +400,14 @@ impl<D: Dialect> Sql<D> {
         person: &PersonId,
         types: &BTreeSet<String>,
         addresses: &BTreeSet<String>,
-    ) -> Result<Erased> {
-        let mut erased = Erased::default();
-        for by in [By::Directory, By::Person] {
+    ) -> Result<ErasedRows> {
+        let mut erased = ErasedRows::default();
+        for by in [DeletionKey::Directory, DeletionKey::Person] {
             Self::count_all(&mut *connection, by, &[&person.tenant, &person.user], &mut erased).await?;
         }
         for address in addresses.iter().filter(|address| !address.starts_with(PREFIX)) {
             let parameters = [&person.tenant, address];
-            erased.suppressions += Self::counted(&mut *connection, COUNT_SUPPRESSIONS, &parameters).await?;
+            erased.suppressions += Self::count_rows(&mut *connection, COUNT_SUPPRESSIONS, &parameters).await?;
         }
         for digest_type in types {
             let key = person.key(digest_type);
@@ -417,10 +418,10 @@ impl<D: Dialect> Sql<D> {
                 (COUNT_MESSAGES, &mut erased.messages),
                 (COUNT_REPORTS, &mut erased.delivery_events),
             ] {
-                *count += Self::counted(&mut *connection, statement, &parameters).await?;
+                *count += Self::count_rows(&mut *connection, statement, &parameters).await?;
             }
-            Self::count_all(&mut *connection, By::Key, &parameters, &mut erased).await?;
-            Self::count_all(&mut *connection, By::Workflow, &[&key.workflow_id()], &mut erased).await?;
+            Self::count_all(&mut *connection, DeletionKey::Key, &parameters, &mut erased).await?;
+            Self::count_all(&mut *connection, DeletionKey::Workflow, &[&key.workflow_id()], &mut erased).await?;
         }
         erased += Self::count_single_messages(connection, person, addresses).await?;
         Ok(erased)
@@ -430,18 +431,18 @@ impl<D: Dialect> Sql<D> {
         connection: &mut D::Connection,
         person: &PersonId,
         addresses: &BTreeSet<String>,
-    ) -> Result<Erased> {
-        let mut erased = Erased::default();
-        let mut page = Page { limit: PAGE, after: None };
+    ) -> Result<ErasedRows> {
+        let mut erased = ErasedRows::default();
+        let mut page = PageRequest { limit: PAGE, after: None };
         loop {
             let found = Self::messages_about(&mut *connection, &person.key(""), addresses, &page).await?;
-            let ids = json(&found.rows)?;
+            let ids = to_json(&found.rows)?;
             for (statement, count) in
                 [(COUNT_SINGLE, &mut erased.messages), (COUNT_REPORTS_AMONG, &mut erased.delivery_events)]
             {
-                let counted = query_as(Self::each(statement)).bind(ids.clone()).fetch_one(&mut *connection);
+                let counted = query_as(Self::expand_each(statement)).bind(ids.clone()).fetch_one(&mut *connection);
                 let (rows,): (i64,) = counted.await?;
-                *count += number::<u64>(rows)?;
+                *count += checked_number::<u64>(rows)?;
             }
             match found.next {
                 None => return Ok(erased),
@@ -450,28 +451,32 @@ impl<D: Dialect> Sql<D> {
         }
     }
 
-    async fn counted(connection: &mut D::Connection, statement: &'static str, parameters: &[&String]) -> Result<u64> {
+    async fn count_rows(
+        connection: &mut D::Connection,
+        statement: &'static str,
+        parameters: &[&String],
+    ) -> Result<u64> {
         let query = parameters.iter().fold(query_as(statement), |query, parameter| query.bind(*parameter));
         let (rows,): (i64,) = query.fetch_one(connection).await?;
-        number(rows)
+        checked_number(rows)
     }
 
     /// Reads the secret, or creates it. Do not call this within a transaction: SQLite has only one connection
     /// for writing.
-    pub(crate) async fn secret(&self) -> Result<Pseudonyms> {
+    pub(crate) async fn pseudonym_secret(&self) -> Result<Pseudonyms> {
         let pseudonyms = self.pseudonyms.get_or_try_init(|| async {
             if let Some(secret) = Self::drawn_secret(&mut *self.writer.acquire().await?).await? {
                 return Ok(secret);
             }
             let mut drawn = [0; SECRET_BYTES];
             let drawn = SystemRandom::new().fill(&mut drawn).map(|()| drawn);
-            let drawn = drawn.map_err(|_| Error::Broken("the system has no random numbers".to_owned()))?;
+            let drawn = drawn.map_err(|_| StoreError::Broken("the system has no random numbers".to_owned()))?;
             let hex = hex(&drawn);
             let put = query(PUT_SECRET).bind(SECRET_NAME.to_owned()).bind(hex);
             put.bind(Timestamp::now().as_millisecond()).execute(&mut *self.writer.acquire().await?).await?;
             // Another process may have created it first.
             let drawn = Self::drawn_secret(&mut *self.writer.acquire().await?).await?;
-            drawn.ok_or_else(|| Error::Broken("the table secrets lost a row".to_owned()))
+            drawn.ok_or_else(|| StoreError::Broken("the table secrets lost a row".to_owned()))
         });
         pseudonyms.await.cloned()
     }

@@ -3,7 +3,7 @@
 use crate::archive;
 
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum StoreError {
     /// The database is unavailable now (connection, lock, disk). Retrying later may succeed.
     #[error("the store is unavailable: {0}")]
     Unavailable(#[source] sqlx::Error),
@@ -12,14 +12,14 @@ pub enum Error {
     Broken(String),
     /// The archive cannot be written. The rows stay in the database.
     #[error(transparent)]
-    Archive(#[from] archive::Error),
+    Archive(#[from] archive::ArchiveError),
 }
 
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T> = std::result::Result<T, StoreError>;
 
 /// When, during an attempt, a store call fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moment {
+pub enum FailurePhase {
     /// Before the final dot, or in a step which sends nothing. Retrying is harmless.
     BeforeDot,
     /// After the final dot: only this process has the relay's reply.
@@ -47,7 +47,7 @@ pub enum ErrorEnd {
     Superseded,
 }
 
-impl Error {
+impl StoreError {
     /// Returns `true` if the server has no TLS, or none we can trust.
     #[must_use]
     pub const fn is_about_tls(&self) -> bool {
@@ -55,11 +55,11 @@ impl Error {
     }
 
     #[must_use]
-    pub const fn end(&self, moment: Moment) -> ErrorEnd {
+    pub const fn error_end(&self, moment: FailurePhase) -> ErrorEnd {
         match (moment, self) {
-            (Moment::PastDot, _) => ErrorEnd::KeepsOutcome,
-            (Moment::BeforeDot, Self::Unavailable(_)) => ErrorEnd::Repeats,
-            (Moment::BeforeDot, Self::Broken(_) | Self::Archive(_)) => ErrorEnd::WaitsForOperator,
+            (FailurePhase::PastDot, _) => ErrorEnd::KeepsOutcome,
+            (FailurePhase::BeforeDot, Self::Unavailable(_)) => ErrorEnd::Repeats,
+            (FailurePhase::BeforeDot, Self::Broken(_) | Self::Archive(_)) => ErrorEnd::WaitsForOperator,
         }
     }
 }
@@ -69,7 +69,7 @@ pub(super) const NOT_MIGRATED: &str =
 
 /// A class of database errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct DatabaseRefusal {
     pub about: &'static str,
     /// SQLite result codes (sqlite.org/rescode.html): primary, or extended in an earlier row.
     pub sqlite: &'static [i32],
@@ -80,59 +80,64 @@ pub struct Refusal {
 }
 
 /// The first row with a matching code decides. `docs/operations.md` has the same table.
-pub const REFUSALS: [Refusal; 12] = [
-    Refusal {
+pub const REFUSALS: [DatabaseRefusal; 12] = [
+    DatabaseRefusal {
         about: "there is no folder for temporary files",
         sqlite: &[6410], // IOERR_GETTEMPPATH
         postgres: &[],
         remedy: "set TMPDIR to a folder that the process may write to",
     },
-    Refusal {
+    DatabaseRefusal {
         about: "the database is read-only",
         sqlite: &[8], // READONLY
         postgres: &[],
         remedy: "give the worker's user the right to write to the file and its folder",
     },
     // 25006: a standby, or a server during failover.
-    Refusal { about: "this server is a standby", sqlite: &[], postgres: &["25006"], remedy: "" },
+    DatabaseRefusal { about: "this server is a standby", sqlite: &[], postgres: &["25006"], remedy: "" },
     // BUSY, LOCKED, INTERRUPT; lock_not_available, idle_in_transaction_session_timeout, rollbacks such as a deadlock.
-    Refusal { about: "another writer has it", sqlite: &[5, 6, 9], postgres: &["55P03", "25P03", "40"], remedy: "" },
+    DatabaseRefusal {
+        about: "another writer has it",
+        sqlite: &[5, 6, 9],
+        postgres: &["55P03", "25P03", "40"],
+        remedy: "",
+    },
     // FULL, NOMEM; resources, such as a full disk or too many connections.
-    Refusal { about: "a resource is used up", sqlite: &[13, 7], postgres: &["53"], remedy: "" },
+    DatabaseRefusal { about: "a resource is used up", sqlite: &[13, 7], postgres: &["53"], remedy: "" },
     // IOERR, CANTOPEN, PROTOCOL; connections, shutdowns, the system.
-    Refusal { about: "the database is away", sqlite: &[10, 14, 15], postgres: &["08", "57", "58"], remedy: "" },
-    Refusal {
+    DatabaseRefusal { about: "the database is away", sqlite: &[10, 14, 15], postgres: &["08", "57", "58"], remedy: "" },
+    DatabaseRefusal {
         about: "the role may not do this",
         sqlite: &[3, 23], // PERM, AUTH
         postgres: &["28", "42501"],
         remedy: "check the password, LOGIN and the grants of the role in database_url",
     },
-    Refusal {
+    DatabaseRefusal {
         about: "the database is closed",
         sqlite: &[],
         postgres: &["55000", "3D000"],
         remedy: "allow connections to the database in database_url, or name another",
     },
-    Refusal {
+    DatabaseRefusal {
         about: "the tables are not those of this version",
         sqlite: &[],
         postgres: &["42P01", "42703"],
         remedy: "run `tidings migrate`",
     },
     // duplicate_prepared_statement, invalid_sql_statement_name.
-    Refusal {
+    DatabaseRefusal {
         about: "a pooler shares the session with others",
         sqlite: &[],
         postgres: &["42P05", "26000"],
         remedy: "set pool_mode = session in PgBouncer for this database, or connect to PostgreSQL directly",
     },
-    Refusal {
+    DatabaseRefusal {
         about: "a constraint or a trigger refuses the row",
         sqlite: &[19], // CONSTRAINT
         postgres: &["23", "P0"],
         remedy: "remove the constraint or the trigger that is not Tidings' own; after a logical copy run `tidings migrate`",
     },
-    Refusal {
+    DatabaseRefusal {
         about: "the database is damaged",
         sqlite: &[11, 26], // CORRUPT, NOTADB
         postgres: &["XX"],
@@ -140,9 +145,9 @@ pub const REFUSALS: [Refusal; 12] = [
     },
 ];
 
-impl Refusal {
+impl DatabaseRefusal {
     /// The row for a code. SQLite codes have up to four digits, PostgreSQL codes always five characters.
-    fn of(code: &str, message: &str) -> Option<&'static Self> {
+    fn for_code(code: &str, message: &str) -> Option<&'static Self> {
         match code.parse::<i32>() {
             Ok(1) if message.starts_with("no such table") || message.contains("no such column") => {
                 REFUSALS.iter().find(|row| row.postgres.contains(&"42P01"))
@@ -157,12 +162,12 @@ impl Refusal {
 
     /// Returns `true` if the error is temporary.
     #[must_use]
-    pub const fn passes(&self) -> bool {
+    pub const fn is_temporary(&self) -> bool {
         self.remedy.is_empty()
     }
 }
 
-impl From<sqlx::Error> for Error {
+impl From<sqlx::Error> for StoreError {
     fn from(error: sqlx::Error) -> Self {
         use sqlx::Error as E;
         match &error {
@@ -177,8 +182,8 @@ impl From<sqlx::Error> for Error {
             E::Database(database) => {
                 let code = database.code().unwrap_or_default();
                 let refused = format!("the database refused ({code}): {}", database.message());
-                match Refusal::of(&code, database.message()) {
-                    Some(refusal) if refusal.passes() => Self::Unavailable(error),
+                match DatabaseRefusal::for_code(&code, database.message()) {
+                    Some(refusal) if refusal.is_temporary() => Self::Unavailable(error),
                     Some(refusal) => Self::Broken(format!("{refused}; {}: {}", refusal.about, refusal.remedy)),
                     None => Self::Broken(refused),
                 }
@@ -188,7 +193,7 @@ impl From<sqlx::Error> for Error {
     }
 }
 
-impl From<sqlx::migrate::MigrateError> for Error {
+impl From<sqlx::migrate::MigrateError> for StoreError {
     fn from(error: sqlx::migrate::MigrateError) -> Self {
         use sqlx::migrate::MigrateError as M;
         match error {
@@ -214,7 +219,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::Postgres;
+    use crate::PostgresStore;
 
     #[test]
     fn passing_errors_differ_from_lasting_ones() {
@@ -251,20 +256,23 @@ mod tests {
             ("P0001", "refused by a trigger", "a constraint or a trigger refuses the row"),
             ("XX001", "invalid page in block 0", "the database is damaged"),
         ] {
-            assert_eq!(Refusal::of(code, message).map(|row| row.about), Some(about), "{code} {message}");
+            assert_eq!(DatabaseRefusal::for_code(code, message).map(|row| row.about), Some(about), "{code} {message}");
         }
         for (code, message) in [("1", "near \"x\": syntax error"), ("22P05", "unsupported Unicode escape sequence")] {
-            assert_eq!(Refusal::of(code, message), None, "{code} {message}");
+            assert_eq!(DatabaseRefusal::for_code(code, message), None, "{code} {message}");
         }
     }
 
     #[test]
     fn past_the_dot_every_error_keeps_the_outcome() {
         for (error, before) in [
-            (Error::Unavailable(sqlx::Error::PoolTimedOut), ErrorEnd::Repeats),
-            (Error::Broken("the database refused (42501)".into()), ErrorEnd::WaitsForOperator),
+            (StoreError::Unavailable(sqlx::Error::PoolTimedOut), ErrorEnd::Repeats),
+            (StoreError::Broken("the database refused (42501)".into()), ErrorEnd::WaitsForOperator),
         ] {
-            assert_eq!((error.end(Moment::BeforeDot), error.end(Moment::PastDot)), (before, ErrorEnd::KeepsOutcome));
+            assert_eq!(
+                (error.error_end(FailurePhase::BeforeDot), error.error_end(FailurePhase::PastDot)),
+                (before, ErrorEnd::KeepsOutcome)
+            );
         }
     }
 
@@ -273,10 +281,10 @@ mod tests {
         for passing in
             [sqlx::Error::PoolTimedOut, sqlx::Error::WorkerCrashed, sqlx::Error::Io(std::io::Error::other("x"))]
         {
-            assert!(matches!(Error::from(passing), Error::Unavailable(_)));
+            assert!(matches!(StoreError::from(passing), StoreError::Unavailable(_)));
         }
         for broken in [sqlx::Error::RowNotFound, sqlx::Error::Decode("x".into())] {
-            assert!(matches!(Error::from(broken), Error::Broken(_)));
+            assert!(matches!(StoreError::from(broken), StoreError::Broken(_)));
         }
     }
 
@@ -291,7 +299,7 @@ mod tests {
             connection.write_all(b"N").await.expect("it waits for the answer");
             connection
         };
-        let (connected, _connection) = tokio::join!(Postgres::connect(&url), refuses);
+        let (connected, _connection) = tokio::join!(PostgresStore::connect(&url), refuses);
         let error = connected.err().expect("it demands TLS");
         assert!(error.is_about_tls(), "{error}");
     }
@@ -304,8 +312,8 @@ mod tests {
             let (mut connection, _) = listener.accept().await.expect("somebody comes");
             connection.read_exact(&mut [0; 8]).await.expect("an SSLRequest is 8 bytes");
         };
-        let (connected, ()) = tokio::join!(Postgres::connect(&url), closes);
+        let (connected, ()) = tokio::join!(PostgresStore::connect(&url), closes);
         let error = connected.err().expect("nobody is there");
-        assert!(matches!(error, Error::Unavailable(_)), "{error}");
+        assert!(matches!(error, StoreError::Unavailable(_)), "{error}");
     }
 }

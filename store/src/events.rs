@@ -9,10 +9,10 @@ use jiff::Timestamp;
 use serde::Serialize;
 use sqlx::{FromRow as _, query, query_as};
 use tidings_model::{
-    Content, Event, Fate, Key, RecordedContent, Repetition,
+    Event, EventContent, EventFate, EventRepetition, Key, RecordedContent,
     limits::BATCH_EVENTS,
     records::DigestState,
-    window::{Closed, Planned, Window},
+    window::{PlanSummary, Window, WindowEnd},
 };
 use uuid::Uuid;
 
@@ -21,10 +21,10 @@ use crate::{
     digest::LockedDigest,
     names::{has_other_names, names, of_name},
     sql::{
-        Sql,
-        columns::{Json, column, record, row},
-        dialect::{Dialect, Variants},
-        json, no_nul,
+        SqlStore,
+        columns::{JsonColumn, column, record, row},
+        dialect::{Dialect, StatementVariants},
+        no_nul, to_json,
     },
 };
 
@@ -47,7 +47,7 @@ RETURNING state, outcome, why"
 /// Returns (state, outcome, why) of the digest, new or not, and locks the row. Keeps the first plan's reason.
 /// With equivalent names, only one transaction per user gets past here at a time, so each sees the previous
 /// one's events.
-pub const OPEN_DIGEST: Variants = Variants {
+pub const OPEN_DIGEST: StatementVariants = StatementVariants {
     sqlite: open_digest!("", "WHERE TRUE"),
     postgres: open_digest!(
         concat!(
@@ -118,7 +118,7 @@ ON CONFLICT DO NOTHING"
 }
 
 /// `$4` JSON array of events. Skips events recorded under any name of the key.
-pub const INSERT_EVENTS: Variants = Variants {
+pub const INSERT_EVENTS: StatementVariants = StatementVariants {
     sqlite: insert_events!(sqlite, "jsonb_each($4)"),
     postgres: insert_events!(postgres, "jsonb_array_elements($4::jsonb)"),
 };
@@ -159,7 +159,7 @@ ORDER BY CASE d.state WHEN 'closed' THEN 1 ELSE 0 END"
 
 /// `$4` JSON array of ids. Returns those recorded under any name of the key; those in ended digests come
 /// last.
-pub const RECORDED_EVENTS: Variants = Variants {
+pub const RECORDED_EVENTS: StatementVariants = StatementVariants {
     sqlite: recorded_events!("IN (SELECT value FROM json_each($4))"),
     postgres: recorded_events!("= ANY (ARRAY(SELECT jsonb_array_elements_text($4::jsonb)))"),
 };
@@ -178,7 +178,7 @@ pub const RECORDED_EVENT: &str =
 
 /// Replaces the content of an event of the key `$1`, `$2`, `$3`; `$4` an [`EventRow`] in JSON. `$5` the
 /// digest to move it to, or empty to leave it. `$6` now.
-pub const REPLACE_EVENT: Variants = Variants {
+pub const REPLACE_EVENT: StatementVariants = StatementVariants {
     sqlite: "
 UPDATE events SET category = $4->>'category', entity_type = $4->>'entity_type', entity_id = $4->>'entity_id',
     actor = $4->>'actor', occurred_at = $4->>'occurred_at', counts = $4->>'counts', urgent = $4->>'urgent',
@@ -210,7 +210,7 @@ WHERE (tenant, digest_type) IN (SELECT tenant, digest_type FROM names) AND user_
   AND (refused_sha256 IS NULL OR refused_sha256 <> $5)"
 );
 
-impl<D: Dialect> Sql<D> {
+impl<D: Dialect> SqlStore<D> {
     /// Opens the window's digest if it is new, and writes the events the ledger does not have yet.
     ///
     /// A message seals the digest, and so does an end (unless it is the `end` the caller is about to record).
@@ -218,17 +218,17 @@ impl<D: Dialect> Sql<D> {
     /// its reply; call 2 brings e1, e2 and e3: it should not take e3, and the caller keeps e3 for its next
     /// window. In an ended digest, an event counts as missing if it is in an open digest, because this may be
     /// the next window itself, opened by the lost task.
-    pub(crate) async fn collect(
+    pub(crate) async fn collect_events(
         connection: &mut D::Connection,
         window: &Window,
-        planned: Option<&Planned>,
+        planned: Option<&PlanSummary>,
         events: &[Event],
-        end: Option<&Closed>,
+        end: Option<&WindowEnd>,
         now: Timestamp,
     ) -> Result<LockedDigest> {
         let Window { key, digest_id, opened_at, due_at } = window;
-        let Planned { why, cadence, zone } = planned.cloned().unwrap_or_default();
-        let mut locked: LockedDigest = query(D::pick(OPEN_DIGEST))
+        let PlanSummary { why, cadence, zone } = planned.cloned().unwrap_or_default();
+        let mut locked: LockedDigest = query(D::pick_variant(OPEN_DIGEST))
             .bind(&key.tenant)
             .bind(&key.digest_type)
             .bind(&key.user)
@@ -248,7 +248,7 @@ impl<D: Dialect> Sql<D> {
                 continue;
             }
             let ids: Vec<_> = page.iter().map(|event| &event.event_id).collect();
-            let recorded = Self::recorded(&mut *connection, key, json(&ids)?).await?;
+            let recorded = Self::recorded_events(&mut *connection, key, to_json(&ids)?).await?;
             // An ended digest may hold excluded events, with the same end recorded again for more of them.
             let takes_more = !is_over && locked.state != DigestState::Rendered;
             let anew = takes_more.then_some(*digest_id);
@@ -261,7 +261,7 @@ impl<D: Dialect> Sql<D> {
             let is_open = locked.closed.is_none();
             let is_there = |event: &&Event| {
                 let row = recorded.get(&event.event_id).filter(|row| is_open || has_an_end(&row.state));
-                row.is_some_and(|row| takes_more || row.repetition(event) != Repetition::New)
+                row.is_some_and(|row| takes_more || row.repetition(event) != EventRepetition::New)
             };
             let taken = page.iter().take_while(is_there).count();
             locked.taken += taken as u64;
@@ -279,10 +279,10 @@ impl<D: Dialect> Sql<D> {
         now: Timestamp,
     ) -> Result<usize> {
         let rows: Vec<_> = page.iter().map(EventRow::new).collect::<Result<_>>()?;
-        let statement = query(D::pick(INSERT_EVENTS)).bind(&key.tenant).bind(&key.digest_type);
-        let statement = statement.bind(digest_id.to_string()).bind(json(&rows)?);
+        let statement = query(D::pick_variant(INSERT_EVENTS)).bind(&key.tenant).bind(&key.digest_type);
+        let statement = statement.bind(digest_id.to_string()).bind(to_json(&rows)?);
         let done = statement.bind(now.as_millisecond()).execute(connection).await?;
-        Ok(usize::try_from(D::rows(&done)).unwrap_or(usize::MAX))
+        Ok(usize::try_from(D::changed_rows(&done)).unwrap_or(usize::MAX))
     }
 
     /// Merges changed content into recorded events not sent yet. An event newer than its retract moves to the
@@ -294,23 +294,23 @@ impl<D: Dialect> Sql<D> {
         recorded: &BTreeMap<String, RecordedRow>,
         anew: Option<Uuid>,
         now: Timestamp,
-    ) -> Result<Vec<(String, Content)>> {
+    ) -> Result<Vec<(String, EventContent)>> {
         let mut refused = Vec::new();
         for event in page {
             let Some(row) = recorded.get(&event.event_id) else { continue };
             let key = &row.key(&key.user);
             match row.repetition(event) {
-                Repetition::Replaces if row.waits => {
+                EventRepetition::Replaces if row.waits => {
                     if !Self::take_into_waiting(&mut *connection, key, row.digest_id, event, now).await? {
                         refused.push((event.event_id.clone(), event.content()));
                     }
                 }
-                Repetition::Replaces => Self::merge_event(&mut *connection, key, event, now).await?,
-                Repetition::New if anew.is_some() => {
+                EventRepetition::Replaces => Self::merge_event(&mut *connection, key, event, now).await?,
+                EventRepetition::New if anew.is_some() => {
                     Self::replace_event(&mut *connection, key, event, anew, now).await?;
                 }
-                Repetition::Same | Repetition::New => {}
-                Repetition::Refused => refused.push((event.event_id.clone(), event.content())),
+                EventRepetition::Same | EventRepetition::New => {}
+                EventRepetition::Refused => refused.push((event.event_id.clone(), event.content())),
             }
         }
         Ok(refused)
@@ -337,16 +337,16 @@ impl<D: Dialect> Sql<D> {
         now: Timestamp,
     ) -> Result<()> {
         let digest_id = anew.map(|id| id.to_string()).unwrap_or_default();
-        let statement = query(D::pick(REPLACE_EVENT)).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
-        let statement = statement.bind(json(&EventRow::new(event)?)?).bind(digest_id).bind(now.as_millisecond());
+        let statement = query(D::pick_variant(REPLACE_EVENT)).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
+        let statement = statement.bind(to_json(&EventRow::new(event)?)?).bind(digest_id).bind(now.as_millisecond());
         statement.execute(connection).await?;
         Ok(())
     }
 
-    pub(crate) async fn refuse(
+    pub(crate) async fn record_refused(
         connection: &mut D::Connection,
         key: &Key,
-        refused: &[(String, Content)],
+        refused: &[(String, EventContent)],
         now: Timestamp,
     ) -> Result<()> {
         for (event_id, content) in refused {
@@ -365,12 +365,13 @@ impl<D: Dialect> Sql<D> {
         Ok(())
     }
 
-    async fn recorded(
+    async fn recorded_events(
         connection: &mut D::Connection,
         key: &Key,
         event_ids: String,
     ) -> Result<BTreeMap<String, RecordedRow>> {
-        let statement = query_as(D::pick(RECORDED_EVENTS)).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
+        let statement =
+            query_as(D::pick_variant(RECORDED_EVENTS)).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
         let rows: Vec<RecordedRow> = statement.bind(event_ids).fetch_all(connection).await?;
         let (own, others): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.is_of(key));
         Ok(others.into_iter().chain(own).map(|row| (row.event_id.clone(), row)).collect())
@@ -381,11 +382,14 @@ impl<D: Dialect> Sql<D> {
         key: &Key,
         event: &Event,
     ) -> Result<Option<RecordedRow>> {
-        let mut recorded = Self::recorded(connection, key, json(&[&event.event_id])?).await?;
+        let mut recorded = Self::recorded_events(connection, key, to_json(&[&event.event_id])?).await?;
         Ok(recorded.remove(&event.event_id))
     }
 
-    pub(crate) async fn repetitions(&self, events: &[(Key, String, Content)]) -> Result<Vec<Option<Repetition>>> {
+    pub(crate) async fn find_repetitions(
+        &self,
+        events: &[(Key, String, EventContent)],
+    ) -> Result<Vec<Option<EventRepetition>>> {
         let mut repetitions = vec![None; events.len()];
         let mut asked = Vec::with_capacity(events.len());
         // The key itself comes last, so it wins.
@@ -397,7 +401,7 @@ impl<D: Dialect> Sql<D> {
         for asked in asked.chunks(BATCH_EVENTS) {
             let ids = asked.iter().enumerate();
             let ids: Vec<_> = ids.map(|(n, (_, key, id))| (&key.tenant, &key.digest_type, &key.user, id, n)).collect();
-            let statement = query(Self::each(RECORDED_OF_KEYS)).bind(json(&ids)?);
+            let statement = query(Self::expand_each(RECORDED_OF_KEYS)).bind(to_json(&ids)?);
             let rows = statement.fetch_all(&mut *connection).await?;
             let mut rows =
                 rows.iter().map(|row| Ok((PlaceRow::from_row(row)?.place, row))).collect::<Result<Vec<_>>>()?;
@@ -405,9 +409,9 @@ impl<D: Dialect> Sql<D> {
             for (n, row) in rows {
                 let row = RecordedRow::from_row(row)?;
                 let Some((place, ..)) = asked.get(usize::try_from(n).unwrap_or(usize::MAX)) else { continue };
-                let repetition = Some(row.content().repetition(&events[*place].2));
-                let repetition =
-                    repetition.filter(|of| !row.state.takes_events() && (*of != Repetition::Replaces || row.waits));
+                let repetition = Some(row.content().compare_content(&events[*place].2));
+                let repetition = repetition
+                    .filter(|of| !row.state.takes_events() && (*of != EventRepetition::Replaces || row.waits));
                 repetitions[*place] = repetition;
             }
         }
@@ -440,12 +444,12 @@ impl<'a> EventRow<'a> {
             entity_id: &event.entity_id,
             actor: &event.actor,
             occurred_at: event.occurred_at.as_millisecond(),
-            counts: json(&event.counts)?,
+            counts: to_json(&event.counts)?,
             urgent: event.urgent,
-            payload: event.payload.text(),
+            payload: event.payload.as_json(),
             content_sha256: event.content().sha256,
             other_categories: (!event.other_categories.is_empty())
-                .then(|| json(&event.other_categories))
+                .then(|| to_json(&event.other_categories))
                 .transpose()?,
         })
     }
@@ -462,7 +466,7 @@ pub struct RecordedRow {
     content_sha256: Option<String>,
     urgent: bool,
     category: String,
-    other_categories: Option<Json<BTreeSet<String>>>,
+    other_categories: Option<JsonColumn<BTreeSet<String>>>,
     returned: bool,
     retracted: bool,
     /// Its message can still be rendered again.
@@ -485,17 +489,17 @@ impl RecordedRow {
         Key { tenant: self.tenant.clone(), digest_type: self.digest_type.clone(), user: user.to_owned() }
     }
 
-    pub(crate) fn repetition(&self, event: &Event) -> Repetition {
-        self.content().repetition(&event.content())
+    pub(crate) fn repetition(&self, event: &Event) -> EventRepetition {
+        self.content().compare_content(&event.content())
     }
 
     pub(crate) fn content(&self) -> RecordedContent {
         let fate = if self.returned || self.waits || self.state.takes_events() {
-            Fate::Pending
+            EventFate::Pending
         } else if self.retracted {
-            Fate::Retracted
+            EventFate::Retracted
         } else {
-            Fate::Ended
+            EventFate::Ended
         };
         let other_categories = self.other_categories.iter().flat_map(|categories| &categories.0);
         RecordedContent {
@@ -511,12 +515,12 @@ impl RecordedRow {
 record!(row => Event {
     event_id,
     category,
-    other_categories: column::<_, Option<Json<_>>>(row, "other_categories")?.map(|Json(others)| others).unwrap_or_default(),
+    other_categories: column::<_, Option<JsonColumn<_>>>(row, "other_categories")?.map(|JsonColumn(others)| others).unwrap_or_default(),
     entity_type,
     entity_id,
     actor,
     occurred_at,
-    counts: column(row, "counts").map(|Json(counts)| counts)?,
+    counts: column(row, "counts").map(|JsonColumn(counts)| counts)?,
     urgent,
-    payload: column(row, "payload").map(|Json(payload)| payload)?,
+    payload: column(row, "payload").map(|JsonColumn(payload)| payload)?,
 });

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use sqlx::{query, query_as};
 use tidings_model::{
-    records::{Exclusion, Withdrawn},
-    settings::Categories,
+    records::{EventExclusion, RemovedEvents},
+    settings::DigestCategories,
     window::Window,
 };
 
@@ -14,10 +14,10 @@ use crate::{
     Result,
     digest::LockedDigest,
     sql::{
-        Sql,
-        columns::{Json, row},
-        dialect::{Dialect, Variants},
-        json,
+        SqlStore,
+        columns::{JsonColumn, row},
+        dialect::{Dialect, StatementVariants},
+        to_json,
     },
 };
 
@@ -65,13 +65,13 @@ pub const ANY_OF_CATEGORY: &str =
 
 pub const MOVE_CATEGORY: &str = "UPDATE events SET digest_id = $2 WHERE digest_id = $1 AND category = $3";
 
-pub const COUNT_NAMED: Variants = Variants {
+pub const COUNT_NAMED: StatementVariants = StatementVariants {
     sqlite: "SELECT COUNT(*) FROM events WHERE digest_id = $1 AND event_id IN (SELECT value FROM json_each($2))",
     postgres: "SELECT COUNT(*) FROM events
 WHERE digest_id = $1 AND event_id = ANY (ARRAY(SELECT jsonb_array_elements_text($2::jsonb)))",
 };
 
-pub const MOVE_NAMED: Variants = Variants {
+pub const MOVE_NAMED: StatementVariants = StatementVariants {
     sqlite: "UPDATE events SET digest_id = $3 WHERE digest_id = $1 AND event_id IN (SELECT value FROM json_each($2))",
     postgres: "UPDATE events SET digest_id = $3
 WHERE digest_id = $1 AND event_id = ANY (ARRAY(SELECT jsonb_array_elements_text($2::jsonb)))",
@@ -87,19 +87,19 @@ pub const MOVE_TOO_OLD: &str =
 pub const COUNT_EXCLUDED: &str = "SELECT COUNT(*) FROM events WHERE digest_id IN ($1, $2, $3, $4, $5)";
 
 #[derive(Clone, Copy)]
-pub struct Unwanted<'a> {
+pub struct UnwantedEvents<'a> {
     pub off: &'a BTreeSet<String>,
     pub seen: &'a BTreeSet<String>,
-    pub categories: &'a Categories,
+    pub categories: &'a DigestCategories,
 }
 
-impl<D: Dialect> Sql<D> {
+impl<D: Dialect> SqlStore<D> {
     /// Moves unwanted events out of an open digest. A digest with a message or an outcome is left unchanged.
     pub(crate) async fn exclude_unwanted(
         connection: &mut D::Connection,
         window: &Window,
         digest: &LockedDigest,
-        Unwanted { off, seen, categories }: Unwanted<'_>,
+        UnwantedEvents { off, seen, categories }: UnwantedEvents<'_>,
         now: Timestamp,
     ) -> Result<()> {
         if digest.state.takes_events() {
@@ -128,7 +128,7 @@ impl<D: Dialect> Sql<D> {
         off: &BTreeSet<String>,
         seen: &BTreeSet<String>,
         now: Timestamp,
-    ) -> Result<Withdrawn> {
+    ) -> Result<RemovedEvents> {
         let (all, _) = Self::items_and_groups(&mut *connection, window.digest_id).await?;
         Self::exclude_retracted(&mut *connection, window, now).await?;
         let (unretracted, _) = Self::items_and_groups(&mut *connection, window.digest_id).await?;
@@ -144,7 +144,7 @@ impl<D: Dialect> Sql<D> {
         }
         let (left, _) = Self::items_and_groups(connection, window.digest_id).await?;
         let (retracted, opted_out, seen) = (all - unretracted, unretracted - wanted, wanted - left);
-        Ok(Withdrawn { retracted, opted_out, seen, left, ..Withdrawn::default() })
+        Ok(RemovedEvents { retracted, opted_out, seen, left, ..RemovedEvents::default() })
     }
 
     pub(crate) async fn exclude_retracted(
@@ -155,7 +155,7 @@ impl<D: Dialect> Sql<D> {
         let id = window.digest_id.to_string();
         let (any,): (i64,) = query_as(ANY_RETRACTED).bind(id.clone()).fetch_one(&mut *connection).await?;
         if any > 0 {
-            let aside = Self::open_excluded(&mut *connection, window, Exclusion::Retracted, now).await?;
+            let aside = Self::open_excluded(&mut *connection, window, EventExclusion::Retracted, now).await?;
             query(MOVE_RETRACTED).bind(id).bind(aside).execute(connection).await?;
         }
         Ok(())
@@ -170,12 +170,12 @@ impl<D: Dialect> Sql<D> {
         let id = window.digest_id.to_string();
         let rows: Vec<CategoriesRow> =
             query_as(OF_SEVERAL_CATEGORIES).bind(id.clone()).fetch_all(&mut *connection).await?;
-        for CategoriesRow { event_id, category, other_categories: Json(mut categories) } in rows {
+        for CategoriesRow { event_id, category, other_categories: JsonColumn(mut categories) } in rows {
             let beside = categories.iter().find(|other| !off.contains(*other)).filter(|_| off.contains(&category));
             let Some(beside) = beside.cloned() else { continue };
             categories.remove(&beside);
             categories.insert(category);
-            let show = query(SHOW_UNDER).bind(id.clone()).bind(event_id).bind(beside).bind(json(&categories)?);
+            let show = query(SHOW_UNDER).bind(id.clone()).bind(event_id).bind(beside).bind(to_json(&categories)?);
             show.execute(&mut *connection).await?;
         }
         Ok(())
@@ -185,7 +185,7 @@ impl<D: Dialect> Sql<D> {
         connection: &mut D::Connection,
         window: &Window,
         category: &str,
-        reason: Exclusion,
+        reason: EventExclusion,
         now: Timestamp,
     ) -> Result<()> {
         let aside = Self::open_excluded(&mut *connection, window, reason, now).await?;
@@ -203,7 +203,7 @@ impl<D: Dialect> Sql<D> {
         let any = query_as(ANY_OF_CATEGORY).bind(window.digest_id.to_string()).bind(category.to_owned());
         let (any,): (i64,) = any.fetch_one(&mut *connection).await?;
         if any > 0 {
-            Self::exclude_category(connection, window, category, Exclusion::OptedOut, now).await?;
+            Self::exclude_category(connection, window, category, EventExclusion::OptedOut, now).await?;
         }
         Ok(())
     }
@@ -214,12 +214,12 @@ impl<D: Dialect> Sql<D> {
         seen: &BTreeSet<String>,
         now: Timestamp,
     ) -> Result<()> {
-        let (id, seen) = (window.digest_id.to_string(), json(seen)?);
-        let count = query_as(D::pick(COUNT_NAMED)).bind(id.clone()).bind(seen.clone());
+        let (id, seen) = (window.digest_id.to_string(), to_json(seen)?);
+        let count = query_as(D::pick_variant(COUNT_NAMED)).bind(id.clone()).bind(seen.clone());
         let (count,): (i64,) = count.fetch_one(&mut *connection).await?;
         if count > 0 {
-            let aside = Self::open_excluded(&mut *connection, window, Exclusion::Seen, now).await?;
-            query(D::pick(MOVE_NAMED)).bind(id).bind(seen).bind(aside).execute(connection).await?;
+            let aside = Self::open_excluded(&mut *connection, window, EventExclusion::Seen, now).await?;
+            query(D::pick_variant(MOVE_NAMED)).bind(id).bind(seen).bind(aside).execute(connection).await?;
         }
         Ok(())
     }
@@ -228,7 +228,7 @@ impl<D: Dialect> Sql<D> {
     async fn exclude_old_and_few(
         connection: &mut D::Connection,
         window: &Window,
-        categories: &Categories,
+        categories: &DigestCategories,
         now: Timestamp,
     ) -> Result<()> {
         let counts = query_as(COUNT_CATEGORIES).bind(window.digest_id.to_string());
@@ -241,7 +241,7 @@ impl<D: Dialect> Sql<D> {
             }
             let too_few = settings.min_count.is_some_and(|least| (1..i64::from(least)).contains(&count));
             if too_few && urgent == 0 {
-                Self::exclude_category(&mut *connection, window, &category, Exclusion::TooFew, now).await?;
+                Self::exclude_category(&mut *connection, window, &category, EventExclusion::TooFew, now).await?;
             }
         }
         Ok(())
@@ -254,10 +254,10 @@ impl<D: Dialect> Sql<D> {
         oldest: i64,
         now: Timestamp,
     ) -> Result<i64> {
-        let aside = Self::open_excluded(&mut *connection, window, Exclusion::TooOld, now).await?;
+        let aside = Self::open_excluded(&mut *connection, window, EventExclusion::TooOld, now).await?;
         let statement = query(MOVE_TOO_OLD).bind(window.digest_id.to_string()).bind(category.to_owned());
         let moved = statement.bind(oldest).bind(aside).execute(connection).await?;
-        Ok(i64::try_from(D::rows(&moved)).unwrap_or(i64::MAX))
+        Ok(i64::try_from(D::changed_rows(&moved)).unwrap_or(i64::MAX))
     }
 
     /// Opens a digest which ends at once and sends nothing, so the ledger has the events and the reason (rule
@@ -265,12 +265,12 @@ impl<D: Dialect> Sql<D> {
     async fn open_excluded(
         connection: &mut D::Connection,
         window: &Window,
-        reason: Exclusion,
+        reason: EventExclusion,
         now: Timestamp,
     ) -> Result<String> {
         let aside = reason.digest_id(window).to_string();
         let statement = query(OPEN_EXCLUDED).bind(window.digest_id.to_string()).bind(aside.clone());
-        statement.bind(now.as_millisecond()).bind(reason.why().to_owned()).execute(connection).await?;
+        statement.bind(now.as_millisecond()).bind(reason.ledger_reason().to_owned()).execute(connection).await?;
         Ok(aside)
     }
 }
@@ -279,6 +279,6 @@ row! {
 pub struct CategoriesRow {
     event_id: String,
     category: String,
-    other_categories: Json<BTreeSet<String>>,
+    other_categories: JsonColumn<BTreeSet<String>>,
 }
 }

@@ -6,24 +6,23 @@ use jiff::Timestamp;
 use sqlx::{query, query_as};
 use tidings_model::{
     Key, PersonId,
-    records::{Actor, AuditEntry, HeldId, MovedRows, NameKind, PersonsChoice, Preferences},
+    records::{AuditActor, AuditEntry, HeldId, MovedRows, NameKind, PersonsChoice, Preferences},
 };
 
 use crate::{
-    Error, Result, catalogue,
+    Result, StoreError, catalogue,
     names::tenants,
     people::{CHOICES, workflows_between},
     sql::{
-        Sql, calls,
+        SqlStore, calls, checked_number,
         columns::{record, row},
         dialect::Dialect,
-        number,
     },
 };
 
 calls! {
     /// An id may belong to one person after another; a number, the generation, distinguishes them.
-    pub trait Generations {
+    pub trait GenerationStore {
         /// Returns the current owner of a link issued for `person` and this generation. Links survive renames
         /// and merges. `None` if that person was erased.
         #[span(person = %person, generation)]
@@ -313,7 +312,7 @@ SELECT workflow_id FROM dead_letters WHERE workflow_id > $1 AND workflow_id < $2
 UNION SELECT workflow_id FROM job_keys WHERE workflow_id > $1 AND workflow_id < $2
 UNION SELECT workflow_id FROM troubled_runs WHERE workflow_id > $1 AND workflow_id < $2 AND resolution IS NULL";
 
-impl<D: Dialect> Sql<D> {
+impl<D: Dialect> SqlStore<D> {
     async fn link_owner(&self, person: &PersonId, generation: u64) -> Result<Option<PersonId>> {
         let mut connection = self.reader.acquire().await?;
         let (mut owner, mut generation) = (person.clone(), generation);
@@ -331,34 +330,35 @@ impl<D: Dialect> Sql<D> {
     }
 
     async fn raise_generation(&self, person: &PersonId) -> Result<()> {
-        let mut tx = self.write().await?;
-        Self::raise(&mut tx, person).await?;
+        let mut tx = self.begin_write().await?;
+        Self::bump_generation(&mut tx, person).await?;
         Ok(tx.commit().await?)
     }
 
     async fn held_ids(&self, person: &PersonId) -> Result<Vec<HeldId>> {
         let mut connection = self.reader.acquire().await?;
         let generation = Self::read_generation(&mut connection, person, 0).await?.generation;
-        let held = query(HELD_IDS).bind(&person.tenant).bind(&person.user).bind(stored(generation)?);
+        let held = query(HELD_IDS).bind(&person.tenant).bind(&person.user).bind(stored_generation(generation)?);
         let held = held.try_map(Self::to_record).fetch_all(&mut *connection).await?;
         connection.release();
         Ok(held)
     }
 
     async fn forget_ids(&self, person: &PersonId) -> Result<()> {
-        let mut tx = self.write().await?;
+        let mut tx = self.begin_write().await?;
         let generation = Self::read_generation(&mut tx, person, 0).await?.generation;
         let forget = query(FORGET_IDS).bind(person.tenant.clone()).bind(person.user.clone());
-        forget.bind(stored(generation)?).execute(&mut *tx).await?;
+        forget.bind(stored_generation(generation)?).execute(&mut *tx).await?;
         Ok(tx.commit().await?)
     }
 
     async fn begin_move(&self, from: &PersonId, to: &PersonId, entry: &AuditEntry) -> Result<bool> {
-        let mut tx = self.write().await?;
+        let mut tx = self.begin_write().await?;
         let generation = Self::read_generation(&mut tx, from, 0).await?.generation;
         let later = Self::read_generation(&mut tx, to, 0).await?.generation;
-        let begin = query(BEGIN_MOVE).bind(from.tenant.clone()).bind(from.user.clone()).bind(stored(generation)?);
-        begin.bind(to.user.clone()).bind(stored(later)?).execute(&mut *tx).await?;
+        let begin =
+            query(BEGIN_MOVE).bind(from.tenant.clone()).bind(from.user.clone()).bind(stored_generation(generation)?);
+        begin.bind(to.user.clone()).bind(stored_generation(later)?).execute(&mut *tx).await?;
         if Self::begun_move(&mut tx, from, generation).await?.as_ref() != Some(&to.user) {
             return Ok(false);
         }
@@ -373,7 +373,7 @@ impl<D: Dialect> Sql<D> {
         let mut connection = self.reader.acquire().await?;
         let generation = Self::read_generation(&mut connection, from, 0).await?.generation;
         let moved = query_as(WAS_MOVED).bind(from.tenant.clone()).bind(from.user.clone()).bind(to.user.clone());
-        let moved = moved.bind(since.as_millisecond()).bind(stored(generation)?);
+        let moved = moved.bind(since.as_millisecond()).bind(stored_generation(generation)?);
         let moved: Option<(i64,)> = moved.fetch_optional(&mut *connection).await?;
         connection.release();
         Ok(moved.is_some())
@@ -387,10 +387,10 @@ impl<D: Dialect> Sql<D> {
         now: Timestamp,
     ) -> Result<MovedRows> {
         let others = self.other_names(NameKind::Tenant, &from.tenant).await?;
-        let mut tx = self.write().await?;
-        let before = Self::raise(&mut tx, from).await?;
+        let mut tx = self.begin_write().await?;
+        let before = Self::bump_generation(&mut tx, from).await?;
         if Self::begun_move(&mut tx, from, before).await?.as_ref() != Some(&to.user) {
-            return Err(Error::Broken(format!("no move of {from} to {to} began: run the command again")));
+            return Err(StoreError::Broken(format!("no move of {from} to {to} began: run the command again")));
         }
         let mut moved = MovedRows::default();
         let refuse = query(REFUSE_CONSENTS).bind(from.tenant.clone()).bind(from.user.clone()).bind(to.user.clone());
@@ -400,8 +400,8 @@ impl<D: Dialect> Sql<D> {
             Self::move_rows(&mut tx, &from, &to, types, now, &mut moved).await?;
         }
         let later = Self::read_generation(&mut tx, to, 0).await?.generation;
-        let end = query(END_MOVE).bind(from.tenant.clone()).bind(from.user.clone()).bind(stored(before)?);
-        end.bind(stored(later)?).bind(now.as_millisecond()).execute(&mut *tx).await?;
+        let end = query(END_MOVE).bind(from.tenant.clone()).bind(from.user.clone()).bind(stored_generation(before)?);
+        end.bind(stored_generation(later)?).bind(now.as_millisecond()).execute(&mut *tx).await?;
         tx.commit().await?;
         Ok(moved)
     }
@@ -421,24 +421,25 @@ impl<D: Dialect> Sql<D> {
     }
 }
 
-impl<D: Dialect> Sql<D> {
+impl<D: Dialect> SqlStore<D> {
     async fn read_generation(
         connection: &mut D::Connection,
         person: &PersonId,
         generation: u64,
     ) -> Result<GenerationRow> {
         let row = query_as(GENERATION).bind(person.tenant.clone()).bind(person.user.clone());
-        Ok(row.bind(stored(generation)?).fetch_one(connection).await?)
+        Ok(row.bind(stored_generation(generation)?).fetch_one(connection).await?)
     }
 
-    async fn raise(connection: &mut D::Connection, person: &PersonId) -> Result<u64> {
+    async fn bump_generation(connection: &mut D::Connection, person: &PersonId) -> Result<u64> {
         let raise = query_as(RAISE_GENERATION).bind(person.tenant.clone()).bind(person.user.clone());
         let (raised,): (i64,) = raise.fetch_one(connection).await?;
-        number(raised - 1)
+        checked_number(raised - 1)
     }
 
     async fn begun_move(connection: &mut D::Connection, from: &PersonId, generation: u64) -> Result<Option<String>> {
-        let begun = query_as(BEGUN_MOVE).bind(from.tenant.clone()).bind(from.user.clone()).bind(stored(generation)?);
+        let begun =
+            query_as(BEGUN_MOVE).bind(from.tenant.clone()).bind(from.user.clone()).bind(stored_generation(generation)?);
         let begun: Option<(String,)> = begun.fetch_optional(connection).await?;
         Ok(begun.map(|(user,)| user))
     }
@@ -475,9 +476,9 @@ impl<D: Dialect> Sql<D> {
         moved: &mut MovedRows,
     ) -> Result<()> {
         let of_key = |statement| query(statement).bind(&from.tenant).bind(&from.digest_type).bind(&from.user);
-        let reason = PersonId::of(to).move_reason();
+        let reason = PersonId::from_key(to).move_reason();
         let give_back = |statement| of_key(statement).bind(now.as_millisecond()).bind(reason.clone());
-        moved.returned += D::rows(&give_back(RETURN_DROPPED_EVENTS).execute(&mut *connection).await?);
+        moved.returned += D::changed_rows(&give_back(RETURN_DROPPED_EVENTS).execute(&mut *connection).await?);
         give_back(RETURN_DROPPED_DIGESTS).execute(&mut *connection).await?;
         for (statement, count) in [
             (DROP_SAME_EVENTS, None),
@@ -486,14 +487,14 @@ impl<D: Dialect> Sql<D> {
             (MOVE_DIGESTS, Some(&mut moved.digests)),
             (COPY_RETRACTS, Some(&mut moved.retracts)),
         ] {
-            let rows = D::rows(&of_key(statement).bind(&to.user).execute(&mut *connection).await?);
+            let rows = D::changed_rows(&of_key(statement).bind(&to.user).execute(&mut *connection).await?);
             if let Some(count) = count {
                 *count += rows;
             }
         }
         of_key(catalogue::RETRACTS.delete).execute(&mut *connection).await?;
         let letters = query(MOVE_DEAD_LETTERS).bind(from.workflow_id()).bind(to.workflow_id());
-        moved.dead_letters += D::rows(&letters.execute(connection).await?);
+        moved.dead_letters += D::changed_rows(&letters.execute(connection).await?);
         Ok(())
     }
 
@@ -519,10 +520,10 @@ impl<D: Dialect> Sql<D> {
         for earlier in Self::of_person::<PersonsChoice>(&mut *connection, CHOICES, from).await? {
             let Some(own) = theirs.iter().find(|own| own.digest_type == earlier.digest_type) else { continue };
             let [older, newer] = if own.changed_at < earlier.changed_at { [own, &earlier] } else { [&earlier, own] };
-            let merged = Preferences::merged(newer.chosen.clone(), &older.chosen);
+            let merged = Preferences::merge_choices(newer.chosen.clone(), &older.chosen);
             let entry = AuditEntry {
                 at: now,
-                actor: Actor::Tidings,
+                actor: AuditActor::Tidings,
                 action: "preferences".to_owned(),
                 why: format!("merged with those of {from}"),
             };
@@ -551,12 +552,12 @@ impl<D: Dialect> Sql<D> {
         to: &PersonId,
     ) -> Result<u64> {
         let done = query(statement).bind(from.tenant.clone()).bind(from.user.clone()).bind(to.user.clone());
-        Ok(D::rows(&done.execute(connection).await?))
+        Ok(D::changed_rows(&done.execute(connection).await?))
     }
 }
 
-fn stored(generation: u64) -> Result<i64> {
-    i64::try_from(generation).map_err(|_| Error::Broken(format!("a person's number {generation}")))
+fn stored_generation(generation: u64) -> Result<i64> {
+    i64::try_from(generation).map_err(|_| StoreError::Broken(format!("a person's number {generation}")))
 }
 
 row! {

@@ -10,50 +10,50 @@ use serde_json::{Value, json as value};
 use sqlx::{Connection, query, query_as};
 use tidings_model::{
     Key, StoredWait,
-    inbox::{Depth, Found, Item, Lease, Waiting},
+    inbox::{InboxDepth, InboxItem, KeyLease, PendingItem, QueuedKey},
 };
 use uuid::Uuid;
 
 use crate::{
     Result,
     sql::{
-        Sql, calls,
+        SqlStore, calls,
         columns::{record, row},
         dialect::Dialect,
-        group_commit::{Arrival, Waiting as Call},
-        json, or_zero, within_timeout,
+        group_commit::{InboxArrival, QueuedRecord as Call},
+        or_zero, to_json, within_timeout,
     },
 };
 
 calls! {
-    pub trait Inbox {
+    pub trait InboxStore {
         /// Adds the items in order, and returns once they are durable. One commit covers all waiting calls.
         /// Safe to repeat, because events are deduplicated by id.
         #[span(items = items.len())]
-        async fn receive(&self, items: Arc<[Item]>, now: Timestamp) -> Result<()>;
+        async fn receive_items(&self, items: Arc<[InboxItem]>, now: Timestamp) -> Result<()>;
 
         /// At most `limit` keys with pending items, sorted by workflow id, after the workflow id `after`.
-        async fn waiting_keys(&self, after: &str, limit: u32) -> Result<Vec<Found>>;
+        async fn waiting_keys(&self, after: &str, limit: u32) -> Result<Vec<QueuedKey>>;
 
         /// Leases the keys still free, under the new id `holder`. Returns them with their leases.
         #[span(keys = keys.len())]
-        async fn lease(&self, holder: Uuid, keys: &[Key], now: Timestamp) -> Result<Vec<(Key, Lease)>>;
+        async fn lease_keys(&self, holder: Uuid, keys: &[Key], now: Timestamp) -> Result<Vec<(Key, KeyLease)>>;
 
         #[span(key = %key)]
-        async fn waiting(&self, key: &Key, limit: u32) -> Result<Vec<Waiting>>;
+        async fn pending_items(&self, key: &Key, limit: u32) -> Result<Vec<PendingItem>>;
 
         /// Marks items as forwarded and replaces the lease, if `holder` still has it. Without items this only
         /// replaces the lease.
         #[span(key = %key)]
-        async fn forwarded(&self, holder: Uuid, key: &Key, items: &[i64], lease: Lease, now: Timestamp) -> Result<()>;
+        async fn mark_forwarded(&self, holder: Uuid, key: &Key, items: &[i64], lease: KeyLease, now: Timestamp) -> Result<()>;
 
-        async fn depth(&self) -> Result<Depth>;
+        async fn inbox_depth(&self) -> Result<InboxDepth>;
 
         /// Ends all leases, and requeues items which arrived at `since` or later and were forwarded before
         /// `now`. Returns how many.
         #[span(tenant)]
         #[limit(each_step)]
-        async fn replay(&self, tenant: Option<&str>, since: Timestamp, now: Timestamp) -> Result<u64>;
+        async fn replay_inbox(&self, tenant: Option<&str>, since: Timestamp, now: Timestamp) -> Result<u64>;
 
         async fn forget_leases(&self, now: Timestamp) -> Result<()>;
     }
@@ -111,30 +111,31 @@ pub const END_LEASES: &str = "DELETE FROM inbox_leases";
 
 pub const FORGET_LEASES: &str = "DELETE FROM inbox_leases WHERE free_at < $1";
 
-impl<D: Dialect> Sql<D> {
-    async fn waiting_keys(&self, after: &str, limit: u32) -> Result<Vec<Found>> {
+impl<D: Dialect> SqlStore<D> {
+    async fn waiting_keys(&self, after: &str, limit: u32) -> Result<Vec<QueuedKey>> {
         let mut connection = self.reader.acquire().await?;
         let rows = query_as(WAITING_KEYS).bind(after.to_owned()).bind(i64::from(limit));
         let rows: Vec<FoundRow> = rows.fetch_all(&mut *connection).await?;
         connection.release();
-        Ok(rows.into_iter().filter_map(FoundRow::found).collect())
+        Ok(rows.into_iter().filter_map(FoundRow::into_found).collect())
     }
 
-    async fn lease(&self, holder: Uuid, keys: &[Key], now: Timestamp) -> Result<Vec<(Key, Lease)>> {
+    async fn lease_keys(&self, holder: Uuid, keys: &[Key], now: Timestamp) -> Result<Vec<(Key, KeyLease)>> {
         // Sorted, so two forwarders cannot deadlock.
         let mut ids: Vec<_> = keys.iter().map(|key| [key.workflow_id()]).collect();
         ids.sort_unstable();
         let mut connection = self.writer.acquire().await?;
-        let statement = query_as(Self::each(LEASE)).bind(json(&ids)?).bind(holder.to_string());
-        let statement = statement.bind(Lease::taken(0, now).free_at.as_millisecond()).bind(now.as_millisecond());
-        let statement = statement.bind(StoredWait::INBOX_LEASE.farthest(now).as_millisecond());
+        let statement = query_as(Self::expand_each(LEASE)).bind(to_json(&ids)?).bind(holder.to_string());
+        let statement =
+            statement.bind(KeyLease::acquire_at(0, now).free_at.as_millisecond()).bind(now.as_millisecond());
+        let statement = statement.bind(StoredWait::INBOX_LEASE.latest_plausible(now).as_millisecond());
         let rows: Vec<FoundRow> = statement.fetch_all(&mut *connection).await?;
         connection.release();
-        let found = rows.into_iter().filter_map(FoundRow::found);
+        let found = rows.into_iter().filter_map(FoundRow::into_found);
         Ok(found.filter_map(|found| Some((found.key, found.lease?))).collect())
     }
 
-    async fn waiting(&self, key: &Key, limit: u32) -> Result<Vec<Waiting>> {
+    async fn pending_items(&self, key: &Key, limit: u32) -> Result<Vec<PendingItem>> {
         let mut connection = self.reader.acquire().await?;
         let rows = query(WAITING).bind(key.workflow_id()).bind(i64::from(limit));
         let waiting = rows.try_map(Self::to_record).fetch_all(&mut *connection).await?;
@@ -142,11 +143,18 @@ impl<D: Dialect> Sql<D> {
         Ok(waiting)
     }
 
-    async fn forwarded(&self, holder: Uuid, key: &Key, items: &[i64], lease: Lease, now: Timestamp) -> Result<()> {
-        let mut tx = self.write().await?;
+    async fn mark_forwarded(
+        &self,
+        holder: Uuid,
+        key: &Key,
+        items: &[i64],
+        lease: KeyLease,
+        now: Timestamp,
+    ) -> Result<()> {
+        let mut tx = self.begin_write().await?;
         if !items.is_empty() {
             let ids: Vec<_> = items.iter().map(|id| [id]).collect();
-            let mark = query(Self::each(FORWARDED)).bind(json(&ids)?).bind(now.as_millisecond());
+            let mark = query(Self::expand_each(FORWARDED)).bind(to_json(&ids)?).bind(now.as_millisecond());
             mark.bind(key.workflow_id()).bind(holder.to_string()).execute(&mut *tx).await?;
         }
         let replace = query(REPLACE_LEASE).bind(key.workflow_id()).bind(holder.to_string());
@@ -155,11 +163,11 @@ impl<D: Dialect> Sql<D> {
         Ok(tx.commit().await?)
     }
 
-    async fn depth(&self) -> Result<Depth> {
+    async fn inbox_depth(&self) -> Result<InboxDepth> {
         Ok(query(DEPTH).try_map(Self::to_record).fetch_one(&mut *self.reader.acquire().await?).await?)
     }
 
-    async fn replay(&self, tenant: Option<&str>, since: Timestamp, now: Timestamp) -> Result<u64> {
+    async fn replay_inbox(&self, tenant: Option<&str>, since: Timestamp, now: Timestamp) -> Result<u64> {
         // A signal in flight may reach a Temporal server whose data is lost, so it should mark nothing.
         within_timeout(async { Ok(query(END_LEASES).execute(&mut *self.writer.acquire().await?).await?) }).await?;
         let mut replayed = 0;
@@ -168,7 +176,7 @@ impl<D: Dialect> Sql<D> {
             let rows = within_timeout(async {
                 let statement = query(REPLAY).bind(tenant.unwrap_or_default().to_owned()).bind(since.as_millisecond());
                 let statement = statement.bind(now.as_millisecond()).bind(REPLAY_ROWS);
-                Ok(D::rows(&statement.execute(&mut *self.writer.acquire().await?).await?))
+                Ok(D::changed_rows(&statement.execute(&mut *self.writer.acquire().await?).await?))
             })
             .await?;
             replayed += rows;
@@ -187,11 +195,11 @@ impl<D: Dialect> Sql<D> {
     }
 }
 
-impl<D: Dialect> Sql<D> {
+impl<D: Dialect> SqlStore<D> {
     /// The first call to get a connection records the items of all calls waiting for one.
-    async fn receive(&self, items: Arc<[Item]>, now: Timestamp) -> Result<()> {
+    async fn receive_items(&self, items: Arc<[InboxItem]>, now: Timestamp) -> Result<()> {
         loop {
-            let mut told = self.arrivals.push(Arrival { items: items.clone(), now });
+            let mut told = self.arrivals.push(InboxArrival { items: items.clone(), now });
             let told = tokio::select! {
                 biased;
                 told = &mut told => told,
@@ -211,7 +219,7 @@ impl<D: Dialect> Sql<D> {
 
     async fn record_arrivals(&self, connection: &mut D::Connection) -> Result<()> {
         let calls = self.arrivals.take();
-        let statements = statements(&calls)?;
+        let statements = insert_batches(&calls)?;
         if let [(rows, now)] = &statements[..] {
             Self::insert_arrivals(connection, rows, *now).await?;
         } else if !statements.is_empty() {
@@ -229,18 +237,18 @@ impl<D: Dialect> Sql<D> {
     }
 
     async fn insert_arrivals(connection: &mut D::Connection, rows: &str, now: Timestamp) -> Result<()> {
-        let insert = query(Self::each(RECEIVE)).bind(rows.to_owned()).bind(now.as_millisecond());
+        let insert = query(Self::expand_each(RECEIVE)).bind(rows.to_owned()).bind(now.as_millisecond());
         insert.execute(connection).await?;
         Ok(())
     }
 }
 
 /// Batches the rows of all calls into few statements. A statement's rows share the time of its first call.
-fn statements(calls: &[Call<Arrival, ()>]) -> Result<Vec<(String, Timestamp)>> {
+fn insert_batches(calls: &[Call<InboxArrival, ()>]) -> Result<Vec<(String, Timestamp)>> {
     let mut statements = Vec::new();
     let (mut rows, mut bytes, mut at): (Vec<Value>, usize, Option<Timestamp>) = (Vec::new(), 0, None);
     for call in calls {
-        let Arrival { items, now } = &call.record;
+        let InboxArrival { items, now } = &call.record;
         for item in items.iter() {
             let Key { tenant, user, .. } = &item.key;
             let size = item.json.len();
@@ -248,14 +256,14 @@ fn statements(calls: &[Call<Arrival, ()>]) -> Result<Vec<(String, Timestamp)>> {
             bytes += size;
             let begun = *at.get_or_insert(*now);
             if bytes >= STATEMENT_BYTES {
-                statements.push((json(&rows)?, begun));
+                statements.push((to_json(&rows)?, begun));
                 (bytes, at) = (0, None);
                 rows.clear();
             }
         }
     }
     if let Some(begun) = at {
-        statements.push((json(&rows)?, begun));
+        statements.push((to_json(&rows)?, begun));
     }
     Ok(statements)
 }
@@ -269,11 +277,11 @@ pub struct FoundRow {
 }
 
 impl FoundRow {
-    fn found(self) -> Option<Found> {
-        let lease = self.free_at.zip(self.failures).map(|(free_at, failures)| Lease { free_at, failures });
-        Some(Found { key: Key::from_workflow_id(&self.workflow_id).ok()?, lease })
+    fn into_found(self) -> Option<QueuedKey> {
+        let lease = self.free_at.zip(self.failures).map(|(free_at, failures)| KeyLease { free_at, failures });
+        Some(QueuedKey { key: Key::from_workflow_id(&self.workflow_id).ok()?, lease })
     }
 }
 
-record!(row => Depth { events, bytes, oldest });
-record!(row => Waiting { id, kind, json });
+record!(row => InboxDepth { events, bytes, oldest });
+record!(row => PendingItem { id, kind, json });

@@ -6,22 +6,22 @@ use jiff::Timestamp;
 use sqlx::{query, query_as, query_scalar};
 use tidings_model::{
     installation::{BEAT, Installation},
-    process::{FileId, Process},
+    process::{FileId, ProcessRecord},
 };
 use uuid::Uuid;
 
 use crate::{
-    Error, Result,
+    Result, StoreError,
     sql::{
-        Sql, calls,
+        SqlStore, calls,
         columns::{column, row},
-        dialect::{Dialect, Variants},
-        json,
+        dialect::{Dialect, StatementVariants},
+        to_json,
     },
 };
 
 calls! {
-    pub trait Installations {
+    pub trait InstallationStore {
         /// `None` if `tidings migrate` never ran on this database, e.g. in a test.
         async fn installation(&self) -> Result<Option<Installation>>;
 
@@ -32,7 +32,7 @@ calls! {
         /// Advances the heartbeat from one value to the next, at most once per interval. Returns `false` if
         /// another worker just did, or if the stored beat differs. The first beat also counts as a finished
         /// upkeep.
-        async fn beat(&self, from: Uuid, to: Uuid, now: Timestamp) -> Result<bool>;
+        async fn advance_beat(&self, from: Uuid, to: Uuid, now: Timestamp) -> Result<bool>;
 
         /// Stores the release of a worker's time zone data, if it is the newest so far.
         #[span(release)]
@@ -40,19 +40,19 @@ calls! {
 
         async fn zone_release(&self) -> Result<String>;
 
-        async fn clock(&self) -> Result<Timestamp>;
+        async fn database_clock(&self) -> Result<Timestamp>;
 
-        async fn file(&self) -> Result<Option<FileId>>;
+        async fn database_file(&self) -> Result<Option<FileId>>;
 
         #[span(id = %process.id)]
-        async fn put_process(&self, process: &Process) -> Result<()>;
+        async fn put_process(&self, process: &ProcessRecord) -> Result<()>;
 
         #[span(%id)]
         async fn remove_process(&self, id: Uuid) -> Result<()>;
 
         async fn forget_processes(&self, before: Timestamp) -> Result<()>;
 
-        async fn processes(&self) -> Result<Vec<Process>>;
+        async fn processes(&self) -> Result<Vec<ProcessRecord>>;
 
         async fn keep_upkeep(&self, at: Timestamp) -> Result<()>;
 
@@ -82,7 +82,7 @@ pub const KEEP_ZONE_RELEASE: &str = "UPDATE installation SET zone_release = $1 W
 pub const ZONE_RELEASE: &str = "SELECT zone_release FROM installation";
 
 /// Milliseconds since 1970.
-pub const CLOCK: Variants = Variants {
+pub const CLOCK: StatementVariants = StatementVariants {
     sqlite: "SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)",
     postgres: "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)",
 };
@@ -105,7 +105,7 @@ pub const UPKEEP_AT: &str = "SELECT upkeep_at FROM installation WHERE upkeep_at 
 /// Where the database is; a copy has another place. A file is identified by its inode, because containers may
 /// mount it under several paths, and a PostgreSQL database by its cluster (if readable) and its oid, which a
 /// promoted standby keeps.
-pub const PLACE: Variants = Variants {
+pub const PLACE: StatementVariants = StatementVariants {
     sqlite: "SELECT file FROM pragma_database_list WHERE name = 'main'",
     postgres: "
 SELECT current_schema() || '/' || (SELECT oid FROM pg_database WHERE datname = current_database()) || '/'
@@ -113,31 +113,31 @@ SELECT current_schema() || '/' || (SELECT oid FROM pg_database WHERE datname = c
        THEN (SELECT system_identifier::text FROM pg_control_system()) ELSE '' END",
 };
 
-impl<D: Dialect> Sql<D> {
+impl<D: Dialect> SqlStore<D> {
     async fn installation(&self) -> Result<Option<Installation>> {
         let mut reader = self.reader.acquire().await?;
         let row: Option<InstallationRow> = query_as(INSTALLATION).fetch_optional(&mut *reader).await?;
         let Some(InstallationRow { identity, beat, before_beat }) = row else { return Ok(None) };
-        let (place,): (String,) = query_as(D::pick(PLACE)).fetch_one(&mut *reader).await?;
-        let place = Uuid::new_v5(&PLACES, D::place(&place).as_bytes()).to_string();
+        let (place,): (String,) = query_as(D::pick_variant(PLACE)).fetch_one(&mut *reader).await?;
+        let place = Uuid::new_v5(&PLACES, D::database_place(&place).as_bytes()).to_string();
         Ok(Some(Installation { identity, beat, before: before_beat, place }))
     }
 
     async fn put_installation(&self, identity: Uuid, replace: bool) -> Result<Installation> {
-        let mut tx = self.write().await?;
+        let mut tx = self.begin_write().await?;
         let put = |statement| query(statement).bind(identity.to_string()).bind(Uuid::new_v4().to_string());
         put(PUT).execute(&mut *tx).await?;
         if replace {
             put(REPLACE).execute(&mut *tx).await?;
         }
         tx.commit().await?;
-        self.installation().await?.ok_or_else(|| Error::Broken("the database has no identity".to_owned()))
+        self.installation().await?.ok_or_else(|| StoreError::Broken("the database has no identity".to_owned()))
     }
 
-    async fn beat(&self, from: Uuid, to: Uuid, now: Timestamp) -> Result<bool> {
+    async fn advance_beat(&self, from: Uuid, to: Uuid, now: Timestamp) -> Result<bool> {
         let beat = query(NEXT_BEAT).bind(from.to_string()).bind(to.to_string()).bind(now.as_millisecond());
         let beat = beat.bind((now - BEAT).as_millisecond());
-        Ok(D::rows(&beat.execute(&mut *self.writer.acquire().await?).await?) > 0)
+        Ok(D::changed_rows(&beat.execute(&mut *self.writer.acquire().await?).await?) > 0)
     }
 
     async fn keep_zone_release(&self, release: &str) -> Result<()> {
@@ -151,18 +151,19 @@ impl<D: Dialect> Sql<D> {
         Ok(release.unwrap_or_default())
     }
 
-    async fn clock(&self) -> Result<Timestamp> {
-        let now: i64 = query_scalar(D::pick(CLOCK)).fetch_one(&mut *self.reader.acquire().await?).await?;
-        Timestamp::from_millisecond(now).map_err(|error| Error::Broken(format!("the clock of the database: {error}")))
+    async fn database_clock(&self) -> Result<Timestamp> {
+        let now: i64 = query_scalar(D::pick_variant(CLOCK)).fetch_one(&mut *self.reader.acquire().await?).await?;
+        Timestamp::from_millisecond(now)
+            .map_err(|error| StoreError::Broken(format!("the clock of the database: {error}")))
     }
 
-    fn file(&self) -> Ready<Result<Option<FileId>>> {
+    fn database_file(&self) -> Ready<Result<Option<FileId>>> {
         ready(Ok(self.file.as_ref().map(|file| file.id())))
     }
 
-    async fn put_process(&self, process: &Process) -> Result<()> {
-        let Process { id, seen_at, profile } = process;
-        let profile = json(profile)?;
+    async fn put_process(&self, process: &ProcessRecord) -> Result<()> {
+        let ProcessRecord { id, seen_at, profile } = process;
+        let profile = to_json(profile)?;
         let put = query(PUT_PROCESS).bind(id.to_string()).bind(seen_at.as_millisecond()).bind(profile);
         put.execute(&mut *self.writer.acquire().await?).await?;
         Ok(())
@@ -179,9 +180,9 @@ impl<D: Dialect> Sql<D> {
         Ok(())
     }
 
-    async fn processes(&self) -> Result<Vec<Process>> {
+    async fn processes(&self) -> Result<Vec<ProcessRecord>> {
         let rows: Vec<ProcessRow> = query_as(PROCESSES).fetch_all(&mut *self.reader.acquire().await?).await?;
-        Ok(rows.into_iter().filter_map(ProcessRow::process).collect())
+        Ok(rows.into_iter().filter_map(ProcessRow::into_process).collect())
     }
 
     async fn keep_upkeep(&self, at: Timestamp) -> Result<()> {
@@ -205,10 +206,10 @@ pub struct ProcessRow {
 }
 
 impl ProcessRow {
-    fn process(self) -> Option<Process> {
+    fn into_process(self) -> Option<ProcessRecord> {
         let Self { id, seen_at, profile } = self;
         match serde_json::from_str(&profile) {
-            Ok(profile) => Some(Process { id, seen_at, profile }),
+            Ok(profile) => Some(ProcessRecord { id, seen_at, profile }),
             Err(error) => {
                 tracing::warn!(%id, %error, "a process is not compared, as this version cannot read what it wrote");
                 None

@@ -7,25 +7,25 @@ use serde_json::{Value, json as value};
 use sqlx::{query, query_as};
 use tidings_model::{
     Key, StoredWait,
-    command::Order,
+    command::CommandContext,
     job::{Job, JobFilter, JobPlace, JobState, KeyResult, KeyState, LEASE, MOST_WAITING},
-    records::{AuditEntry, Cursor, Listed, Page},
+    records::{AuditEntry, ListPage, PageCursor, PageRequest},
 };
 use uuid::Uuid;
 
 use crate::{
     Result,
     sql::{
-        Sql, calls,
-        columns::{Json, column, record, row},
+        SqlStore, calls,
+        columns::{JsonColumn, column, record, row},
         dialect::Dialect,
-        json, no_nul,
+        no_nul, to_json,
     },
 };
 
 calls! {
     /// Commands to many keys, with one result per key. A gateway leases a job under a new id, the holder.
-    pub trait Jobs {
+    pub trait JobStore {
         /// Records a request's content under an idempotency key. Returns `false` if the key was used for
         /// other content; this is kept.
         #[span(%id)]
@@ -43,10 +43,10 @@ calls! {
 
         /// Latest first.
         #[span(tenant = filter.tenant)]
-        async fn jobs(&self, filter: &JobFilter) -> Result<Listed<Job, JobPlace>>;
+        async fn jobs(&self, filter: &JobFilter) -> Result<ListPage<Job, JobPlace>>;
 
         #[span(job = %id)]
-        async fn job_results(&self, id: Uuid, page: &Page<String>) -> Result<Listed<KeyResult, String>>;
+        async fn job_results(&self, id: Uuid, page: &PageRequest<String>) -> Result<ListPage<KeyResult, String>>;
 
         /// Cancels an open job with an audit entry. Returns the job, or `None` if there is none.
         #[span(job = %id)]
@@ -186,7 +186,7 @@ const FORGOTTEN_KEYS: i64 = 500;
 const NO_ANSWER: &str =
     "the gateway ended before the answer came; the order may have been carried out, and is not given again";
 
-impl<D: Dialect> Sql<D> {
+impl<D: Dialect> SqlStore<D> {
     async fn use_idempotency_key(&self, id: Uuid, content_sha256: &str, now: Timestamp) -> Result<bool> {
         let used = query_as(USE_KEY).bind(id.to_string()).bind(content_sha256.to_owned());
         let used = used.bind(now.as_millisecond()).fetch_one(&mut *self.writer.acquire().await?).await?;
@@ -196,13 +196,13 @@ impl<D: Dialect> Sql<D> {
 
     async fn post_job(&self, job: &Job) -> Result<Option<Job>> {
         let tenant = job.tenant.clone().unwrap_or_default();
-        let mut tx = self.write().await?;
+        let mut tx = self.begin_write().await?;
         let post = query(POST).bind(job.id.to_string()).bind(tenant.clone()).bind(no_nul(&job.words));
-        let post = post.bind(json(&job.task)?).bind(job.dry_run).bind(no_nul(&job.order.by));
+        let post = post.bind(to_json(&job.task)?).bind(job.dry_run).bind(no_nul(&job.order.by));
         let post = post.bind(no_nul(&job.order.why)).bind(job.posted_at.as_millisecond());
         let post = post.bind(i64::from(MOST_WAITING));
-        if D::rows(&post.execute(&mut *tx).await?) > 0
-            && let Some(entry) = job.entry()
+        if D::changed_rows(&post.execute(&mut *tx).await?) > 0
+            && let Some(entry) = job.audit_entry()
         {
             Self::audit_tenant(&mut tx, &tenant, &entry).await?;
         }
@@ -215,28 +215,28 @@ impl<D: Dialect> Sql<D> {
         Self::find_job(&mut *self.reader.acquire().await?, tenant, id).await
     }
 
-    async fn jobs(&self, filter: &JobFilter) -> Result<Listed<Job, JobPlace>> {
+    async fn jobs(&self, filter: &JobFilter) -> Result<ListPage<Job, JobPlace>> {
         let JobFilter { tenant, page } = filter;
-        let after = page.after.as_ref().map(|Cursor((at, id))| (at.as_millisecond(), id.to_string()));
+        let after = page.after.as_ref().map(|PageCursor((at, id))| (at.as_millisecond(), id.to_string()));
         let (after_at, after_id) = after.unwrap_or((i64::MAX, String::new()));
         let rows = query(JOBS).bind(no_nul(tenant.as_deref().unwrap_or_default())).bind(after_at);
         let rows = rows.bind(after_id).bind(page.rows_to_read());
         let rows = self.read_records(rows).await?;
-        Ok(page.listed(rows, |last: &Job| (last.posted_at, last.id)))
+        Ok(page.build_page(rows, |last: &Job| (last.posted_at, last.id)))
     }
 
-    async fn job_results(&self, id: Uuid, page: &Page<String>) -> Result<Listed<KeyResult, String>> {
-        let after = page.after.as_ref().map_or(String::new(), |Cursor(id)| no_nul(id));
+    async fn job_results(&self, id: Uuid, page: &PageRequest<String>) -> Result<ListPage<KeyResult, String>> {
+        let after = page.after.as_ref().map_or(String::new(), |PageCursor(id)| no_nul(id));
         let rows = query_as(RESULTS).bind(id.to_string()).bind(after).bind(page.rows_to_read());
         let rows: Vec<KeyRow> = rows.fetch_all(&mut *self.reader.acquire().await?).await?;
-        let rows = rows.into_iter().filter_map(KeyRow::result).collect();
-        Ok(page.listed(rows, |last: &KeyResult| last.key.workflow_id()))
+        let rows = rows.into_iter().filter_map(KeyRow::into_result).collect();
+        Ok(page.build_page(rows, |last: &KeyResult| last.key.workflow_id()))
     }
 
     async fn cancel_job(&self, id: Uuid, entry: &AuditEntry) -> Result<Option<Job>> {
-        let mut tx = self.write().await?;
+        let mut tx = self.begin_write().await?;
         let cancel = query(CANCEL).bind(id.to_string()).bind(entry.at.as_millisecond());
-        let cancelled = D::rows(&cancel.execute(&mut *tx).await?) > 0;
+        let cancelled = D::changed_rows(&cancel.execute(&mut *tx).await?) > 0;
         let job = Self::find_job(&mut tx, None, id).await?;
         if let Some(job) = job.as_ref().filter(|_| cancelled) {
             Self::audit_tenant(&mut tx, job.tenant.as_deref().unwrap_or_default(), entry).await?;
@@ -246,13 +246,13 @@ impl<D: Dialect> Sql<D> {
     }
 
     async fn lease_job(&self, holder: Uuid, now: Timestamp) -> Result<Option<Job>> {
-        let farthest = StoredWait::JOB_LEASE.farthest(now).as_millisecond();
+        let farthest = StoredWait::JOB_LEASE.latest_plausible(now).as_millisecond();
         let free = query_as(IS_FREE).bind(now.as_millisecond()).bind(farthest);
         let free: Option<(String,)> = free.fetch_optional(&mut *self.reader.acquire().await?).await?;
         if free.is_none() {
             return Ok(None);
         }
-        let mut tx = self.write().await?;
+        let mut tx = self.begin_write().await?;
         let lease = query(LEASE_JOB).bind(holder.to_string()).bind(free_at(now)).bind(now.as_millisecond());
         let lease = lease.bind(farthest).try_map(Self::to_record);
         let leased: Option<Job> = match lease.fetch_optional(&mut *tx).await {
@@ -267,7 +267,7 @@ impl<D: Dialect> Sql<D> {
             query(SEND_AGAIN).bind(job.id.to_string()).execute(&mut *tx).await?;
         } else {
             let fail = query(FAIL_SENT).bind(job.id.to_string()).bind(NO_ANSWER.to_owned()).bind(now.as_millisecond());
-            let failed = D::rows(&fail.execute(&mut *tx).await?);
+            let failed = D::changed_rows(&fail.execute(&mut *tx).await?);
             Self::count_keys(&mut tx, job.id, 0, failed).await?;
         }
         tx.commit().await?;
@@ -275,12 +275,12 @@ impl<D: Dialect> Sql<D> {
     }
 
     async fn add_job_keys(&self, id: Uuid, holder: Uuid, keys: &[Key], is_last: bool, now: Timestamp) -> Result<bool> {
-        let mut tx = self.write().await?;
+        let mut tx = self.begin_write().await?;
         if !Self::extend_lease(&mut tx, id, holder, now).await? {
             return Ok(false);
         }
         let ids: Vec<_> = keys.iter().map(|key| [key.workflow_id()]).collect();
-        let add = query(Self::each(ADD_KEYS)).bind(json(&ids)?).bind(id.to_string());
+        let add = query(Self::expand_each(ADD_KEYS)).bind(to_json(&ids)?).bind(id.to_string());
         add.execute(&mut *tx).await?;
         if is_last {
             query(MATCHED).bind(id.to_string()).execute(&mut *tx).await?;
@@ -290,7 +290,7 @@ impl<D: Dialect> Sql<D> {
     }
 
     async fn send_job_keys(&self, id: Uuid, holder: Uuid, limit: u32, now: Timestamp) -> Result<Option<Vec<Key>>> {
-        let mut tx = self.write().await?;
+        let mut tx = self.begin_write().await?;
         if !Self::extend_lease(&mut tx, id, holder, now).await? {
             return Ok(None);
         }
@@ -303,14 +303,14 @@ impl<D: Dialect> Sql<D> {
     async fn end_job_keys(&self, id: Uuid, results: &[KeyResult], now: Timestamp) -> Result<()> {
         let row = |result: &KeyResult| -> Result<Value> {
             let KeyResult { key, state, answer, problem, .. } = result;
-            let answer = answer.as_ref().map(json).transpose()?;
+            let answer = answer.as_ref().map(to_json).transpose()?;
             let problem = problem.as_deref().map(no_nul);
             Ok(value!([key.workflow_id(), state, answer, problem]))
         };
         let rows: Vec<_> = results.iter().map(row).collect::<Result<_>>()?;
-        let mut tx = self.write().await?;
+        let mut tx = self.begin_write().await?;
         query(LOCK).bind(id.to_string()).execute(&mut *tx).await?;
-        let ended = query_as(Self::each(END_KEYS)).bind(json(&rows)?).bind(id.to_string());
+        let ended = query_as(Self::expand_each(END_KEYS)).bind(to_json(&rows)?).bind(id.to_string());
         let ended: Vec<(String,)> = ended.bind(now.as_millisecond()).fetch_all(&mut *tx).await?;
         let count = |state: KeyState| ended.iter().filter(|(name,)| name == state.name()).count() as u64;
         Self::count_keys(&mut tx, id, count(KeyState::Done), count(KeyState::Failed)).await?;
@@ -331,10 +331,10 @@ impl<D: Dialect> Sql<D> {
     }
 
     async fn forget_job(&self, before: Timestamp) -> Result<bool> {
-        let mut tx = self.write().await?;
+        let mut tx = self.begin_write().await?;
         let forget = query(FORGET_IDEMPOTENCY_KEYS).bind(before.as_millisecond()).bind(FORGOTTEN_KEYS);
         let forgotten = forget.execute(&mut *tx).await?;
-        let has_more = i64::try_from(D::rows(&forgotten)) == Ok(FORGOTTEN_KEYS);
+        let has_more = i64::try_from(D::changed_rows(&forgotten)) == Ok(FORGOTTEN_KEYS);
         let old = query_as(OLD).bind(before.as_millisecond());
         let old: Option<(String,)> = old.fetch_optional(&mut *tx).await?;
         if let Some((id,)) = &old {
@@ -347,7 +347,7 @@ impl<D: Dialect> Sql<D> {
     }
 }
 
-impl<D: Dialect> Sql<D> {
+impl<D: Dialect> SqlStore<D> {
     async fn find_job(connection: &mut D::Connection, tenant: Option<&str>, id: Uuid) -> Result<Option<Job>> {
         let job = query(JOB).bind(id.to_string()).bind(no_nul(tenant.unwrap_or_default()));
         Ok(job.try_map(Self::to_record).fetch_optional(connection).await?)
@@ -355,7 +355,7 @@ impl<D: Dialect> Sql<D> {
 
     async fn extend_lease(connection: &mut D::Connection, id: Uuid, holder: Uuid, now: Timestamp) -> Result<bool> {
         let extend = query(EXTEND).bind(id.to_string()).bind(holder.to_string()).bind(free_at(now));
-        Ok(D::rows(&extend.execute(connection).await?) > 0)
+        Ok(D::changed_rows(&extend.execute(connection).await?) > 0)
     }
 
     async fn count_keys(connection: &mut D::Connection, id: Uuid, done: u64, failed: u64) -> Result<()> {
@@ -373,26 +373,26 @@ row! {
 pub struct KeyRow {
     workflow_id: String,
     state: KeyState,
-    answer: Option<Json<Value>>,
+    answer: Option<JsonColumn<Value>>,
     problem: Option<String>,
     ended_at: Option<Timestamp>,
 }
 }
 
 impl KeyRow {
-    fn result(self) -> Option<KeyResult> {
+    fn into_result(self) -> Option<KeyResult> {
         let Self { workflow_id, state, answer, problem, ended_at } = self;
         let key = Key::from_workflow_id(&workflow_id).ok()?;
-        Some(KeyResult { key, state, answer: answer.map(|Json(answer)| answer), problem, ended_at })
+        Some(KeyResult { key, state, answer: answer.map(|JsonColumn(answer)| answer), problem, ended_at })
     }
 }
 
 record!(row => Job {
     id = "job_id",
-    task: column(row, "task").map(|Json(task)| task)?,
+    task: column(row, "task").map(|JsonColumn(task)| task)?,
     words,
     tenant: Some(column(row, "tenant")?).filter(|tenant: &String| !tenant.is_empty()),
-    order: Order { by: column(row, "asked_by")?, why: column(row, "why")? },
+    order: CommandContext { by: column(row, "asked_by")?, why: column(row, "why")? },
     dry_run,
     state,
     problem,

@@ -6,10 +6,10 @@ use jiff::Timestamp;
 use serde::Serialize;
 use sqlx::{query, query_as};
 use tidings_model::{
-    Content, Event, Key, Repetition, Retract,
+    Event, EventContent, EventRepetition, Key, Retract,
     limits::BATCH_EVENTS,
-    records::{Closing, DigestRecord, DigestState, KnownEvents, Reached},
-    step::{Ending, Returned},
+    records::{CloseRequest, DigestRecord, DigestState, KnownEvents, RetractEffect},
+    step::{CloseAnswer, ReturnedEvents},
     window::Window,
 };
 use uuid::Uuid;
@@ -17,13 +17,13 @@ use uuid::Uuid;
 use crate::{
     Result,
     digest::{DIGEST, DIGESTS},
-    ending::Adoption,
+    ending::AdoptionScope,
     events::{RECORDED_EVENTS, RecordedRow},
     names::names,
     sql::{
-        Sql, calls,
-        dialect::{Dialect, Variants},
-        json,
+        SqlStore, calls,
+        dialect::{Dialect, StatementVariants},
+        to_json,
     },
 };
 
@@ -43,18 +43,18 @@ calls! {
             &self,
             key: &Key,
             event_ids: &[String],
-            contents: &[Content],
+            contents: &[EventContent],
             open: Option<Uuid>,
         ) -> Result<KnownEvents>;
 
         /// Records other content for ids of events which are final. Keeps the latest per id.
         #[span(key = %key, events = refused.len())]
-        async fn refuse_contents(&self, key: &Key, refused: &[(String, Content)], now: Timestamp) -> Result<()>;
+        async fn refuse_contents(&self, key: &Key, refused: &[(String, EventContent)], now: Timestamp) -> Result<()>;
 
         /// Compares each event with the recorded one of the same id, if its digest has a message or an end.
         /// Changes nothing.
         #[span(events = events.len())]
-        async fn repetitions(&self, events: &[(Key, String, Content)]) -> Result<Vec<Option<Repetition>>>;
+        async fn find_repetitions(&self, events: &[(Key, String, EventContent)]) -> Result<Vec<Option<EventRepetition>>>;
 
         /// Writes a page of events to the window's open digest. Skips known events, unless they are in no
         /// message yet: then changed content is [merged](Event::merge). An event newer than its retract is
@@ -63,10 +63,10 @@ calls! {
         /// Adopts the events of orphaned digests sharing one of these events, except from the digest
         /// `delivering`.
         ///
-        /// Returns how many events, counted from the first, the ledger has now ([`Ending::taken`]). A digest
+        /// Returns how many events, counted from the first, the ledger has now ([`CloseAnswer::taken`]). A digest
         /// with a message or an end takes none.
         #[span(key = %window.key, digest = %window.digest_id)]
-        async fn stash(&self, window: &Window, events: &[Event], delivering: Option<Uuid>, now: Timestamp) -> Result<u64>;
+        async fn stash_events(&self, window: &Window, events: &[Event], delivering: Option<Uuid>, now: Timestamp) -> Result<u64>;
 
         /// Retracts events, at the next claim. A retract also covers events that arrive later but occurred
         /// earlier.
@@ -82,26 +82,26 @@ calls! {
         /// Reads the effect of each retract on the current ledger. For a retract by entity, ignores digests
         /// that ended over a day ago.
         #[span(count = retracts.len())]
-        async fn reach(&self, retracts: &[(Key, Retract)], now: Timestamp) -> Result<Vec<Reached>>;
+        async fn retract_reach(&self, retracts: &[(Key, Retract)], now: Timestamp) -> Result<Vec<RetractEffect>>;
 
         /// Ends a digest in one transaction, with an audit entry and its `events`, written like
-        /// [`Ledger::stash`].
+        /// [`Ledger::stash_events`].
         ///
         /// With `return_events` the events join the key's next claim, at most twice (rule 25). Ending an
         /// unclaimed window also takes events waiting for a claim. The first recorded end is kept and
         /// returned. A repeated call may bring more events.
         #[span(key = %closing.window.key, digest = %closing.window.digest_id)]
-        async fn close(&self, closing: Closing<'_>) -> Result<Ending>;
+        async fn close_digest(&self, closing: CloseRequest<'_>) -> Result<CloseAnswer>;
 
-        /// Like [`Ledger::close`], for a digest holding only some events of a window. From an orphaned digest
+        /// Like [`Ledger::close_digest`], for a digest holding only some events of a window. From an orphaned digest
         /// it adopts only these events, and from the digest `delivering` none.
         #[span(key = %closing.window.key, digest = %closing.window.digest_id)]
-        async fn exclude(&self, closing: Closing<'_>, delivering: Option<Uuid>) -> Result<Ending>;
+        async fn exclude_events(&self, closing: CloseRequest<'_>, delivering: Option<Uuid>) -> Result<CloseAnswer>;
 
         /// Events returned by the key's failed digests and waiting for its next claim. `None` if there are
         /// none.
         #[span(key = %key)]
-        async fn returned(&self, key: &Key) -> Result<Option<Returned>>;
+        async fn returned_events(&self, key: &Key) -> Result<Option<ReturnedEvents>>;
 
         #[span(key = %key)]
         async fn returned_event(&self, key: &Key) -> Result<Option<Event>>;
@@ -144,7 +144,7 @@ WHERE CASE WHEN retracts.event_id <> '' AND retracts.until_at = 253402207200999 
 /// A retract by id covers the recorded event until the retract's own time; if none is recorded, events until
 /// its own time, or else until `$5`. We store it under each name of the key, because the event may be in a
 /// window under any name.
-pub const PUT_RETRACTS: Variants = Variants {
+pub const PUT_RETRACTS: StatementVariants = StatementVariants {
     sqlite: put_retracts!(
         "COALESCE(MIN(r.value->>'until_at', e.occurred_at), r.value->>'until_at', e.occurred_at, $5), $5",
         "jsonb_each($4)"
@@ -155,16 +155,16 @@ pub const PUT_RETRACTS: Variants = Variants {
     ),
 };
 
-impl<D: Dialect> Sql<D> {
+impl<D: Dialect> SqlStore<D> {
     async fn known_events(
         &self,
         key: &Key,
         event_ids: &[String],
-        contents: &[Content],
+        contents: &[EventContent],
         open: Option<Uuid>,
     ) -> Result<KnownEvents> {
-        let statement = query_as(D::pick(RECORDED_EVENTS)).bind(&key.tenant).bind(&key.digest_type);
-        let statement = statement.bind(&key.user).bind(json(&event_ids)?);
+        let statement = query_as(D::pick_variant(RECORDED_EVENTS)).bind(&key.tenant).bind(&key.digest_type);
+        let statement = statement.bind(&key.user).bind(to_json(&event_ids)?);
         let rows: Vec<RecordedRow> = statement.fetch_all(&mut *self.reader.acquire().await?).await?;
         // Rows of ended digests come last, so an ended digest under another name wins over one still open
         // here.
@@ -174,54 +174,61 @@ impl<D: Dialect> Sql<D> {
             let of_an_end = |row: &&RecordedRow| row.state == DigestState::Closed || Some(row.digest_id) == open;
             let Some(row) = recorded.get(id).filter(of_an_end) else { continue };
             let content = contents.get(index);
-            match content.map_or(Repetition::Same, |content| row.content().repetition(content)) {
-                Repetition::Replaces | Repetition::New => continue,
-                Repetition::Refused => known.refused.extend(content.map(|content| (id.clone(), content.clone()))),
-                Repetition::Same => {}
+            match content.map_or(EventRepetition::Same, |content| row.content().compare_content(content)) {
+                EventRepetition::Replaces | EventRepetition::New => continue,
+                EventRepetition::Refused => known.refused.extend(content.map(|content| (id.clone(), content.clone()))),
+                EventRepetition::Same => {}
             }
             known.event_ids.push(id.clone());
         }
         Ok(known)
     }
 
-    async fn refuse_contents(&self, key: &Key, refused: &[(String, Content)], now: Timestamp) -> Result<()> {
-        let mut tx = self.write().await?;
-        Self::refuse(&mut tx, key, refused, now).await?;
+    async fn refuse_contents(&self, key: &Key, refused: &[(String, EventContent)], now: Timestamp) -> Result<()> {
+        let mut tx = self.begin_write().await?;
+        Self::record_refused(&mut tx, key, refused, now).await?;
         Ok(tx.commit().await?)
     }
 
-    async fn stash(&self, window: &Window, events: &[Event], delivering: Option<Uuid>, now: Timestamp) -> Result<u64> {
-        let mut tx = self.write().await?;
-        let mut digest = Self::collect(&mut tx, window, None, events, None, now).await?;
+    async fn stash_events(
+        &self,
+        window: &Window,
+        events: &[Event],
+        delivering: Option<Uuid>,
+        now: Timestamp,
+    ) -> Result<u64> {
+        let mut tx = self.begin_write().await?;
+        let mut digest = Self::collect_events(&mut tx, window, None, events, None, now).await?;
         digest.elsewhere.retain(|id| Some(*id) != delivering);
         Self::adopt_orphans(&mut tx, window, &digest, None, now).await?;
-        Self::refuse(&mut tx, &window.key, &digest.refused, now).await?;
+        Self::record_refused(&mut tx, &window.key, &digest.refused, now).await?;
         tx.commit().await?;
         Ok(digest.taken)
     }
 
     async fn put_retracts(&self, key: &Key, retracts: &[Retract], now: Timestamp) -> Result<()> {
         let mut last = BTreeMap::new();
-        for (identity, until_at) in retracts.iter().map(identity) {
+        for (identity, until_at) in retracts.iter().map(retract_identity) {
             let until = last.entry(identity).or_insert(until_at);
             *until = (*until).max(until_at);
         }
         let rows: Vec<_> = last.into_iter().map(|(identity, until_at)| RetractRow { identity, until_at }).collect();
-        let mut tx = self.write().await?;
+        let mut tx = self.begin_write().await?;
         for page in rows.chunks(BATCH_EVENTS) {
-            let statement = query(D::pick(PUT_RETRACTS)).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
-            statement.bind(json(&page)?).bind(now.as_millisecond()).execute(&mut *tx).await?;
+            let statement =
+                query(D::pick_variant(PUT_RETRACTS)).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
+            statement.bind(to_json(&page)?).bind(now.as_millisecond()).execute(&mut *tx).await?;
         }
         Self::outdate_retracted(&mut tx, key, now).await?;
         Ok(tx.commit().await?)
     }
 
-    async fn close(&self, closing: Closing<'_>) -> Result<Ending> {
-        self.close_window(closing, Adoption::All).await
+    async fn close_digest(&self, closing: CloseRequest<'_>) -> Result<CloseAnswer> {
+        self.close_window(closing, AdoptionScope::All).await
     }
 
-    async fn exclude(&self, closing: Closing<'_>, delivering: Option<Uuid>) -> Result<Ending> {
-        self.close_window(closing, Adoption::TheseExceptFrom(delivering)).await
+    async fn exclude_events(&self, closing: CloseRequest<'_>, delivering: Option<Uuid>) -> Result<CloseAnswer> {
+        self.close_window(closing, AdoptionScope::TheseExceptFrom(delivering)).await
     }
 
     async fn digest(&self, digest_id: Uuid) -> Result<Option<DigestRecord>> {
@@ -252,7 +259,7 @@ pub struct RetractIdentity<'a> {
     pub entity_id: &'a str,
 }
 
-pub(super) fn identity(retract: &Retract) -> (RetractIdentity<'_>, Option<i64>) {
+pub(super) fn retract_identity(retract: &Retract) -> (RetractIdentity<'_>, Option<i64>) {
     match retract {
         Retract::Event(event_id) => (RetractIdentity { event_id, ..RetractIdentity::default() }, None),
         Retract::EventUntil { event_id, until } => {

@@ -2,33 +2,33 @@
 //!
 //! | trait | subject |
 //! |---|---|
-//! | [`Directory`] | recipients, preferences, consent |
-//! | [`People`] | everything stored about a person |
-//! | [`Erasure`] | erasing a person |
-//! | [`Generations`] | which person had an id when |
-//! | [`Suppressions`] | addresses a tenant must not email |
+//! | [`DirectoryStore`] | recipients, preferences, consent |
+//! | [`PeopleStore`] | everything stored about a person |
+//! | [`ErasureStore`] | erasing a person |
+//! | [`GenerationStore`] | which person had an id when |
+//! | [`SuppressionStore`] | addresses a tenant must not email |
 //! | [`Ledger`] | digests, their events and their ends |
-//! | [`Claims`] | turning a due window into a digest |
+//! | [`ClaimStore`] | turning a due window into a digest |
 //! | [`Outbox`] | messages with their final bytes |
-//! | [`Attempts`] | delivery attempts and their fence |
-//! | [`Reports`] | delivery events from providers |
-//! | [`Retries`] | retrying digests and messages |
+//! | [`AttemptStore`] | delivery attempts and their fence |
+//! | [`ReportStore`] | delivery events from providers |
+//! | [`RetryStore`] | retrying digests and messages |
 //! | [`AuditTrail`] | operator commands, dead letters |
-//! | [`Pauses`] | pauses of tenants and digest types |
-//! | [`Breakers`] | circuit breakers of relays |
-//! | [`Retention`] | deleting old rows |
-//! | [`Statistics`] | counts for operators |
-//! | [`Listings`] | pages of the ledger |
-//! | [`Tokens`] | API tokens |
-//! | [`Notices`] | notices for subscribed services |
-//! | [`Inbox`] | accepted events waiting for their workflow |
-//! | [`Jobs`] | bulk commands |
+//! | [`PauseStore`] | pauses of tenants and digest types |
+//! | [`BreakerStore`] | circuit breakers of relays |
+//! | [`RetentionStore`] | deleting old rows |
+//! | [`StatisticsStore`] | counts for operators |
+//! | [`LedgerListings`] | pages of the ledger |
+//! | [`TokenStore`] | API tokens |
+//! | [`NoticeStore`] | notices for subscribed services |
+//! | [`InboxStore`] | accepted events waiting for their workflow |
+//! | [`JobStore`] | bulk commands |
 //! | [`TroubledRuns`] | stuck or ended workflow runs |
-//! | [`Names`] | equivalent names of digest types and tenants |
-//! | [`Installations`] | the installation's identity |
-//! | [`Health`] | database health checks |
+//! | [`NameStore`] | equivalent names of digest types and tenants |
+//! | [`InstallationStore`] | the installation's identity |
+//! | [`DatabaseHealth`] | database health checks |
 //!
-//! [`Store`] combines them. [`Sqlite`] and [`Postgres`] implement each trait, and one conformance suite runs
+//! [`Store`] combines them. [`SqliteStore`] and [`PostgresStore`] implement each trait, and one conformance suite runs
 //! against both.
 //!
 //! **Idempotence.** After a crash or a lost reply the caller should repeat the call. Each method documents
@@ -37,7 +37,7 @@
 //! **Time.** The caller passes `now`. Times are stored in milliseconds. A call times out after two minutes, a
 //! wait for a lock after 30 seconds (PostgreSQL) or 10 seconds (SQLite).
 //!
-//! **Errors.** [`Error::Unavailable`] is temporary: retry later. [`Error::Broken`] is not: its text has the
+//! **Errors.** [`StoreError::Unavailable`] is temporary: retry later. [`StoreError::Broken`] is not: its text has the
 //! action for an operator. [`REFUSALS`] lists the database errors we distinguish, and [`ErrorEnd`] how the
 //! stopped work continues.
 //!
@@ -88,33 +88,33 @@ mod waiting;
 mod webhook_requests;
 
 pub use self::{
-    attempts::Attempts,
+    attempts::AttemptStore,
     audit::AuditTrail,
-    breakers::Breakers,
-    claims::Claims,
+    breakers::BreakerStore,
+    claims::ClaimStore,
     copy::{CopiedTable, CopyProgress, SoleFile},
-    directory::Directory,
-    erasure::Erasure,
-    error::{Error, ErrorEnd, Moment, REFUSALS, Refusal, Result},
-    generations::Generations,
-    inbox::Inbox,
-    installations::Installations,
-    jobs::Jobs,
+    directory::DirectoryStore,
+    erasure::ErasureStore,
+    error::{DatabaseRefusal, ErrorEnd, FailurePhase, REFUSALS, Result, StoreError},
+    generations::GenerationStore,
+    inbox::InboxStore,
+    installations::InstallationStore,
+    jobs::JobStore,
     ledger::Ledger,
-    listings::Listings,
-    names::Names,
-    notices::Notices,
+    listings::LedgerListings,
+    names::NameStore,
+    notices::NoticeStore,
     outbox::Outbox,
-    pauses::Pauses,
-    people::People,
-    reports::Reports,
-    retention::Retention,
-    retries::Retries,
-    sql::{Fault, Postgres, PostgresTransport, Queried, Sqlite, TeamQuery, WrongQuery},
-    statistics::Statistics,
-    storage::{Health, Storage},
-    suppressions::Suppressions,
-    tokens::{StoredToken, Tokens},
+    pauses::PauseStore,
+    people::PeopleStore,
+    reports::ReportStore,
+    retention::RetentionStore,
+    retries::RetryStore,
+    sql::{InjectedFault, PostgresStore, PostgresTransport, SqliteStore, TeamQuery, TeamQueryOutcome, WrongQuery},
+    statistics::StatisticsStore,
+    storage::{DatabaseHealth, StoreBackend},
+    suppressions::SuppressionStore,
+    tokens::{StoredToken, TokenStore},
     troubled_runs::{ListedRun, TroubledRuns},
 };
 
@@ -130,29 +130,29 @@ macro_rules! subjects {
     };
 }
 subjects![
-    Directory,
-    People,
-    Erasure,
-    Generations,
-    Suppressions,
+    DirectoryStore,
+    PeopleStore,
+    ErasureStore,
+    GenerationStore,
+    SuppressionStore,
     Ledger,
-    Claims,
+    ClaimStore,
     Outbox,
-    Attempts,
-    Reports,
-    Retries,
+    AttemptStore,
+    ReportStore,
+    RetryStore,
     AuditTrail,
-    Pauses,
-    Breakers,
-    Retention,
-    Statistics,
-    Listings,
-    Names,
-    Tokens,
-    Notices,
-    Inbox,
-    Jobs,
+    PauseStore,
+    BreakerStore,
+    RetentionStore,
+    StatisticsStore,
+    LedgerListings,
+    NameStore,
+    TokenStore,
+    NoticeStore,
+    InboxStore,
+    JobStore,
     TroubledRuns,
-    Installations,
-    Health,
+    InstallationStore,
+    DatabaseHealth,
 ];

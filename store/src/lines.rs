@@ -14,30 +14,30 @@ use crate::{
     },
 };
 
-pub struct Line {
+pub struct ArchiveLine {
     pub key: Value,
     pub json: Value,
     pub since: Timestamp,
 }
 
-pub struct Lines {
+pub struct TableLines {
     pub table: &'static str,
     kind: &'static str,
-    pub columns: &'static [Column],
+    pub columns: &'static [LineColumn],
     key: usize,
     since: &'static str,
     /// The number or time, and the text, by which export pages are sorted; empty if there are none.
     place: (&'static str, &'static str),
 }
 
-pub struct Column {
+pub struct LineColumn {
     pub name: &'static str,
     word: &'static str,
-    shape: Shape,
+    shape: ColumnShape,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Shape {
+pub enum ColumnShape {
     Text,
     Number,
     Flag,
@@ -52,13 +52,13 @@ pub enum Shape {
 
 macro_rules! columns {
     ($($name:ident $(as $word:literal)?: $shape:ident),+ $(,)?) => {
-        &[$(Column { name: stringify!($name), word: columns!(@ $name $($word)?), shape: Shape::$shape }),+]
+        &[$(LineColumn { name: stringify!($name), word: columns!(@ $name $($word)?), shape: ColumnShape::$shape }),+]
     };
     (@ $name:ident $word:literal) => { $word };
     (@ $name:ident) => { stringify!($name) };
 }
 
-pub const DIGESTS: Lines = Lines {
+pub const DIGESTS: TableLines = TableLines {
     table: "digests",
     kind: "digest",
     columns: columns![
@@ -71,7 +71,7 @@ pub const DIGESTS: Lines = Lines {
     place: ("opened_at", "digest_id"),
 };
 
-pub const EVENTS: Lines = Lines {
+pub const EVENTS: TableLines = TableLines {
     table: "events",
     kind: "event",
     columns: columns![
@@ -84,7 +84,7 @@ pub const EVENTS: Lines = Lines {
     place: ("", "event_id"),
 };
 
-pub const RETRACTS: Lines = Lines {
+pub const RETRACTS: TableLines = TableLines {
     table: "retracts",
     kind: "retract",
     columns: columns![
@@ -96,7 +96,7 @@ pub const RETRACTS: Lines = Lines {
     place: ("", ""),
 };
 
-pub const DEAD_LETTERS: Lines = Lines {
+pub const DEAD_LETTERS: TableLines = TableLines {
     table: "dead_letters",
     kind: "dead_letter",
     columns: columns![
@@ -108,7 +108,7 @@ pub const DEAD_LETTERS: Lines = Lines {
     place: ("seq", "run_id"),
 };
 
-pub const WEBHOOK_LETTERS: Lines = Lines {
+pub const WEBHOOK_LETTERS: TableLines = TableLines {
     table: "webhook_dead_letters",
     kind: "webhook_dead_letter",
     columns: columns![
@@ -119,7 +119,7 @@ pub const WEBHOOK_LETTERS: Lines = Lines {
     place: ("", ""),
 };
 
-pub const REPORTS: Lines = Lines {
+pub const REPORTS: TableLines = TableLines {
     table: "delivery_events",
     kind: "delivery_event",
     columns: columns![
@@ -132,7 +132,7 @@ pub const REPORTS: Lines = Lines {
     place: ("", ""),
 };
 
-pub const AUDIT: Lines = Lines {
+pub const AUDIT: TableLines = TableLines {
     table: "audit",
     kind: "audit",
     columns: columns![
@@ -143,7 +143,7 @@ pub const AUDIT: Lines = Lines {
     place: ("audit_id", ""),
 };
 
-pub const INBOX: Lines = Lines {
+pub const INBOX: TableLines = TableLines {
     table: "inbox",
     kind: "",
     columns: columns![
@@ -154,7 +154,7 @@ pub const INBOX: Lines = Lines {
     place: ("id", ""),
 };
 
-pub const NOTICES: Lines = Lines {
+pub const NOTICES: TableLines = TableLines {
     table: "notices",
     kind: "notice",
     columns: columns![
@@ -166,7 +166,7 @@ pub const NOTICES: Lines = Lines {
     place: ("seq", ""),
 };
 
-pub const JOB_RESULTS: Lines = Lines {
+pub const JOB_RESULTS: TableLines = TableLines {
     table: "job_keys",
     kind: "job_result",
     columns: columns![
@@ -177,7 +177,7 @@ pub const JOB_RESULTS: Lines = Lines {
     place: ("", "job_id"),
 };
 
-pub const TROUBLED_RUNS: Lines = Lines {
+pub const TROUBLED_RUNS: TableLines = TableLines {
     table: "troubled_runs",
     kind: "troubled_run",
     columns: columns![
@@ -189,7 +189,7 @@ pub const TROUBLED_RUNS: Lines = Lines {
 };
 
 #[cfg(test)]
-pub const ALL: [&Lines; 11] = [
+pub const ALL: [&TableLines; 11] = [
     &DIGESTS,
     &EVENTS,
     &RETRACTS,
@@ -203,60 +203,60 @@ pub const ALL: [&Lines; 11] = [
     &TROUBLED_RUNS,
 ];
 
-impl Lines {
-    pub fn select(&self, statement: &str) -> String {
+impl TableLines {
+    pub fn select_columns(&self, statement: &str) -> String {
         let of = if self.table == EVENTS.table { "e." } else { "" };
-        let column = |Column { name, shape, .. }: &Column| match shape {
-            Shape::DigestTime => format!("d.{name}"),
-            Shape::Json => format!("CAST({of}{name} AS TEXT) AS {name}"),
+        let column = |LineColumn { name, shape, .. }: &LineColumn| match shape {
+            ColumnShape::DigestTime => format!("d.{name}"),
+            ColumnShape::Json => format!("CAST({of}{name} AS TEXT) AS {name}"),
             _ => format!("{of}{name}"),
         };
         let columns: Vec<_> = self.columns.iter().map(column).collect();
         statement.replace("{columns}", &columns.join(", "))
     }
 
-    pub fn json<D: Dialect>(&self, row: &D::Row) -> sqlx::Result<Value> {
+    pub fn row_json<D: Dialect>(&self, row: &D::Row) -> sqlx::Result<Value> {
         let mut line = Map::new();
         if !self.kind.is_empty() {
             line.insert("kind".to_owned(), self.kind.into());
         }
-        for Column { name, word, shape } in self.columns.iter().filter(|column| !column.word.is_empty()) {
-            line.insert((*word).to_owned(), shape.read::<D>(row, name)?);
+        for LineColumn { name, word, shape } in self.columns.iter().filter(|column| !column.word.is_empty()) {
+            line.insert((*word).to_owned(), shape.read_value::<D>(row, name)?);
         }
         Ok(line.into())
     }
 
-    pub fn line<D: Dialect>(&self, row: &D::Row) -> sqlx::Result<Line> {
-        let key = self.columns[..self.key].iter().map(|column| column.shape.read::<D>(row, column.name));
+    pub fn row_line<D: Dialect>(&self, row: &D::Row) -> sqlx::Result<ArchiveLine> {
+        let key = self.columns[..self.key].iter().map(|column| column.shape.read_value::<D>(row, column.name));
         let key = key.collect::<sqlx::Result<Vec<_>>>()?.into();
-        Ok(Line { key, json: self.json::<D>(row)?, since: column(row, self.since)? })
+        Ok(ArchiveLine { key, json: self.row_json::<D>(row)?, since: column(row, self.since)? })
     }
 
-    pub fn place<D: Dialect>(&self, row: &D::Row) -> sqlx::Result<RowPlace> {
+    pub fn row_place<D: Dialect>(&self, row: &D::Row) -> sqlx::Result<RowPlace> {
         let (number, text) = self.place;
         let number = if number.is_empty() { 0 } else { column(row, number)? };
         Ok((number, if text.is_empty() { String::new() } else { column(row, text)? }))
     }
 }
 
-impl Shape {
-    fn read<D: Dialect>(self, row: &D::Row, name: &str) -> sqlx::Result<Value> {
+impl ColumnShape {
+    fn read_value<D: Dialect>(self, row: &D::Row, name: &str) -> sqlx::Result<Value> {
         Ok(match self {
             Self::Text => column::<_, Option<String>>(row, name)?.into(),
             Self::Number => column::<_, Option<i64>>(row, name)?.into(),
             Self::Flag => column::<_, bool>(row, name)?.into(),
             Self::Time | Self::DigestTime => json!(column::<_, Option<Timestamp>>(row, name)?),
             Self::Until => json!(Timestamp::from_millisecond(column(row, name)?).ok()),
-            Self::Json => column::<_, Option<columns::Json<Value>>>(row, name)?.map(|json| json.0).into(),
+            Self::Json => column::<_, Option<columns::JsonColumn<Value>>>(row, name)?.map(|json| json.0).into(),
             Self::List => {
-                column::<_, Option<columns::Json<Value>>>(row, name)?.map_or_else(|| json!([]), |list| list.0)
+                column::<_, Option<columns::JsonColumn<Value>>>(row, name)?.map_or_else(|| json!([]), |list| list.0)
             }
         })
     }
 }
 
 /// The bytes are text if they are UTF-8, otherwise base64; see `encoding`.
-pub fn message(record: &MessageRecord, stored: StoredMessage, attempts: &[AttemptRecord]) -> Value {
+pub fn message_json(record: &MessageRecord, stored: StoredMessage, attempts: &[AttemptRecord]) -> Value {
     let StoredMessage { message, former_envelopes, .. } = stored;
     let (encoding, bytes) = match String::from_utf8(message.bytes) {
         Ok(text) => ("utf-8", text),

@@ -1,22 +1,23 @@
 use sqlx::query;
 use tidings_model::records::{
-    AuditFilter, AuditPlace, AuditRecord, Cursor, DeadLetterFilter, DeadLetterId, DeadLetterPlace, DeadLetterRecord,
-    DigestEvent, DigestFilter, DigestPlace, DigestRecord, DigestState, EventPlace, Exclusion, KeptLetter,
-    KeptWebhookLetter, Listed, Page, WebhookLetterFilter, WebhookLetterId, WebhookLetterPlace, WebhookLetterRecord,
+    AuditFilter, AuditPlace, AuditRecord, DeadLetterFilter, DeadLetterId, DeadLetterPlace, DeadLetterRecord,
+    DigestEvent, DigestFilter, DigestPlace, DigestRecord, DigestState, EventExclusion, EventPlace, KeptLetter,
+    KeptWebhookLetter, ListPage, PageCursor, PageRequest, WebhookLetterFilter, WebhookLetterId, WebhookLetterPlace,
+    WebhookLetterRecord,
 };
 use uuid::Uuid;
 
 use crate::{
     Result,
     digest::digest_columns,
-    sql::{Sql, calls, columns::record, dialect::Dialect, no_nul},
+    sql::{SqlStore, calls, columns::record, dialect::Dialect, no_nul},
 };
 
 calls! {
     /// Pages of the ledger for operators (rule 36). No row contains an address.
-    pub trait Listings {
+    pub trait LedgerListings {
         #[span(tenant = filter.tenant)]
-        async fn list_digests(&self, filter: &DigestFilter) -> Result<Listed<DigestRecord, DigestPlace>>;
+        async fn list_digests(&self, filter: &DigestFilter) -> Result<ListPage<DigestRecord, DigestPlace>>;
 
         /// Reads a digest, if it belongs to the tenant (or any tenant if `None`).
         #[span(tenant, digest = %digest_id)]
@@ -27,8 +28,8 @@ calls! {
         async fn digest_events(
             &self,
             digest: &DigestRecord,
-            page: &Page<EventPlace>,
-        ) -> Result<Listed<DigestEvent, EventPlace>>;
+            page: &PageRequest<EventPlace>,
+        ) -> Result<ListPage<DigestEvent, EventPlace>>;
 
         /// Lists a digest's audit entries, earliest first: entries with its id, plus commands on its key and
         /// pauses covering the key while the digest was open. At most 500.
@@ -36,10 +37,10 @@ calls! {
         async fn audit_of_digest(&self, digest: &DigestRecord) -> Result<Vec<AuditRecord>>;
 
         #[span(tenant = filter.tenant)]
-        async fn audit_entries(&self, filter: &AuditFilter) -> Result<Listed<AuditRecord, AuditPlace>>;
+        async fn audit_entries(&self, filter: &AuditFilter) -> Result<ListPage<AuditRecord, AuditPlace>>;
 
         #[span(tenant = filter.tenant)]
-        async fn dead_letters(&self, filter: &DeadLetterFilter) -> Result<Listed<DeadLetterRecord, DeadLetterPlace>>;
+        async fn dead_letters(&self, filter: &DeadLetterFilter) -> Result<ListPage<DeadLetterRecord, DeadLetterPlace>>;
 
         /// Reads a dead letter, if it belongs to the tenant (or any tenant if `None`), with the stored part
         /// of its payload. Note that the payload may contain addresses.
@@ -49,7 +50,7 @@ calls! {
         async fn webhook_letters(
             &self,
             filter: &WebhookLetterFilter,
-        ) -> Result<Listed<WebhookLetterRecord, WebhookLetterPlace>>;
+        ) -> Result<ListPage<WebhookLetterRecord, WebhookLetterPlace>>;
 
         #[span(letter = %id)]
         async fn webhook_letter(&self, id: &WebhookLetterId) -> Result<Option<KeptWebhookLetter>>;
@@ -89,19 +90,19 @@ pub const WITHOUT_END: &str =
 
 pub const ONE: &str = concat!(digest_columns!(), "WHERE d.digest_id = $1 AND ($2 = '' OR d.tenant = $2)");
 
-impl<D: Dialect> Sql<D> {
+impl<D: Dialect> SqlStore<D> {
     async fn digest_of(&self, tenant: Option<&str>, digest_id: Uuid) -> Result<Option<DigestRecord>> {
         let one = query(ONE).bind(digest_id.to_string()).bind(no_nul(tenant.unwrap_or_default()));
         self.read_record(one).await
     }
 
-    async fn list_digests(&self, filter: &DigestFilter) -> Result<Listed<DigestRecord, DigestPlace>> {
+    async fn list_digests(&self, filter: &DigestFilter) -> Result<ListPage<DigestRecord, DigestPlace>> {
         let DigestFilter { tenant, digest_type, user, outcome, state, since, until, overdue_at, page } = filter;
         let text = |part: &Option<String>| part.clone().unwrap_or_default();
         let name = |name: Option<&'static str>| name.unwrap_or_default().to_owned();
-        let after = page.after.as_ref().map(|Cursor((at, id))| (at.as_millisecond(), id.to_string()));
+        let after = page.after.as_ref().map(|PageCursor((at, id))| (at.as_millisecond(), id.to_string()));
         let (after_at, after_id) = after.unwrap_or((i64::MAX, String::new()));
-        let rows = query(statement(filter))
+        let rows = query(listing_statement(filter))
             .bind(text(tenant))
             .bind(text(digest_type))
             .bind(text(user))
@@ -115,11 +116,11 @@ impl<D: Dialect> Sql<D> {
             .bind(after_id)
             .bind(page.rows_to_read());
         let rows = self.read_records(rows).await?;
-        Ok(page.listed(rows, |last: &DigestRecord| (last.opened_at, last.digest_id)))
+        Ok(page.build_page(rows, |last: &DigestRecord| (last.opened_at, last.digest_id)))
     }
 }
 
-fn statement(filter: &DigestFilter) -> &'static str {
+fn listing_statement(filter: &DigestFilter) -> &'static str {
     let without_end = filter.state.is_some_and(|state| state != DigestState::Closed);
     match filter {
         DigestFilter { tenant: Some(_), digest_type: Some(_), user: Some(_), .. } => OF_KEY,
@@ -138,20 +139,21 @@ FROM events e JOIN digests d ON d.digest_id = e.digest_id
 WHERE e.digest_id IN ($1, $5, $6, $7, $8, $9) AND (e.occurred_at, e.event_id) > ($2, $3)
 ORDER BY e.occurred_at, e.event_id LIMIT $4";
 
-impl<D: Dialect> Sql<D> {
+impl<D: Dialect> SqlStore<D> {
     async fn digest_events(
         &self,
         digest: &DigestRecord,
-        page: &Page<EventPlace>,
-    ) -> Result<Listed<DigestEvent, EventPlace>> {
+        page: &PageRequest<EventPlace>,
+    ) -> Result<ListPage<DigestEvent, EventPlace>> {
         let window = digest.window();
-        let after = page.after.as_ref().map(|Cursor((at, id))| (at.as_millisecond(), id.clone()));
+        let after = page.after.as_ref().map(|PageCursor((at, id))| (at.as_millisecond(), id.clone()));
         let (after_at, after_id) = after.unwrap_or((i64::MIN, String::new()));
         let rows =
             query(EVENTS).bind(digest.digest_id.to_string()).bind(after_at).bind(after_id).bind(page.rows_to_read());
-        let rows = Exclusion::ALL.iter().fold(rows, |rows, reason| rows.bind(reason.digest_id(&window).to_string()));
+        let rows =
+            EventExclusion::ALL.iter().fold(rows, |rows, reason| rows.bind(reason.digest_id(&window).to_string()));
         let rows = self.read_records(rows).await?;
-        Ok(page.listed(rows, |last: &DigestEvent| (last.occurred_at, last.event_id.clone())))
+        Ok(page.build_page(rows, |last: &DigestEvent| (last.occurred_at, last.event_id.clone())))
     }
 }
 

@@ -12,7 +12,7 @@ use std::{
 use sqlx::{query, query_as};
 use tidings_model::{
     Key, PersonId,
-    records::{Hanging, NameKind, StoredName},
+    records::{DependentKind, NameKind, StoredName},
     settings::FormerNames,
 };
 use uuid::Uuid;
@@ -20,14 +20,14 @@ use uuid::Uuid;
 use crate::{
     Result,
     sql::{
-        Aliases, Sql, calls,
+        CachedAliases, SqlStore, calls,
         columns::row,
-        dialect::{Dialect, Variants},
+        dialect::{Dialect, StatementVariants},
     },
 };
 
 calls! {
-    pub trait Names {
+    pub trait NameStore {
         /// Stores which names are equivalent according to a configuration file; `tables` are the names it has
         /// tables for. Pairs from other files are kept, because an older file may still be in use. But two
         /// names with a table each in one file become separate.
@@ -257,33 +257,33 @@ GROUP BY kind, name, what ORDER BY kind, name, what"
     };
 }
 
-pub const STORED_NAMES: Variants = Variants {
+pub const STORED_NAMES: StatementVariants = StatementVariants {
     sqlite: stored_names!("o.value, 'who turned it off' FROM preferences p, json_each(p.chosen, '$.off') o"),
     postgres: stored_names!(
         "o.value, 'who turned it off' FROM preferences p, jsonb_array_elements_text(COALESCE(p.chosen->'off', '[]')) o (value)"
     ),
 };
 
-type Pairs = BTreeMap<(String, String), bool>;
+type AliasPairs = BTreeMap<(String, String), bool>;
 
-impl<D: Dialect> Sql<D> {
+impl<D: Dialect> SqlStore<D> {
     async fn put_names(&self, names: &FormerNames, tables: &BTreeMap<NameKind, BTreeSet<String>>) -> Result<()> {
-        let before = self.pairs().await?;
+        let before = self.alias_pairs().await?;
         let kinds = [(NameKind::Digest, &names.digests), (NameKind::Tenant, &names.tenants)];
-        let none = (BTreeSet::new(), Pairs::new());
+        let none = (BTreeSet::new(), AliasPairs::new());
         let changed = kinds.map(|(kind, former)| {
             let before = before.get(&kind).unwrap_or(&none.1);
-            (kind, before, merged(before, former, tables.get(&kind).unwrap_or(&none.0)))
+            (kind, before, merge_pairs(before, former, tables.get(&kind).unwrap_or(&none.0)))
         });
         if changed.iter().all(|(_, before, after)| *before == after) {
             return Ok(());
         }
-        let mut tx = self.write().await?;
+        let mut tx = self.begin_write().await?;
         for (kind, before, after) in &changed {
             for (name, alias) in before.keys().filter(|pair| !after.contains_key(*pair)) {
                 // Today's name passes only its people's generations to a former one.
                 if !before.get(&(alias.clone(), name.clone())).copied().unwrap_or_default() {
-                    Self::part(&mut tx, *kind, name, alias).await?;
+                    Self::separate_names(&mut tx, *kind, name, alias).await?;
                 }
                 if *kind == NameKind::Tenant {
                     let raise = query(COPY_GENERATIONS).bind(name.clone()).bind(alias.clone());
@@ -309,7 +309,7 @@ impl<D: Dialect> Sql<D> {
     }
 
     async fn stored_names(&self) -> Result<Vec<StoredName>> {
-        let rows = query_as(D::pick(STORED_NAMES)).fetch_all(&mut *self.reader.acquire().await?).await?;
+        let rows = query_as(D::pick_variant(STORED_NAMES)).fetch_all(&mut *self.reader.acquire().await?).await?;
         let mut names = BTreeMap::<_, BTreeMap<_, _>>::new();
         for StoredNameRow { kind, name, what, count } in rows {
             names.entry((kind, name)).or_default().insert(what, count);
@@ -323,10 +323,10 @@ impl<D: Dialect> Sql<D> {
     }
 }
 
-impl<D: Dialect> Sql<D> {
-    async fn pairs(&self) -> Result<BTreeMap<NameKind, Pairs>> {
+impl<D: Dialect> SqlStore<D> {
+    async fn alias_pairs(&self) -> Result<BTreeMap<NameKind, AliasPairs>> {
         let rows: Vec<AliasRow> = query_as(ALIASES).fetch_all(&mut *self.reader.acquire().await?).await?;
-        let mut pairs = BTreeMap::<_, Pairs>::new();
+        let mut pairs = BTreeMap::<_, AliasPairs>::new();
         for AliasRow { kind, name, alias, is_today } in rows {
             pairs.entry(kind).or_default().insert((name, alias), is_today);
         }
@@ -335,11 +335,11 @@ impl<D: Dialect> Sql<D> {
 
     /// Copies consents, preferences, pauses and (for tenants) suppressions from the former name to the other,
     /// before the two become separate.
-    async fn part(connection: &mut D::Connection, kind: NameKind, former: &str, other: &str) -> Result<()> {
+    async fn separate_names(connection: &mut D::Connection, kind: NameKind, former: &str, other: &str) -> Result<()> {
         let copies = if kind == NameKind::Tenant { COPIES_OF_TENANT } else { COPIES_OF_DIGEST };
         for (table, copy) in copies {
             let copied = query(*copy).bind(former.to_owned()).bind(other.to_owned()).execute(&mut *connection).await?;
-            let rows = D::rows(&copied);
+            let rows = D::changed_rows(&copied);
             tracing::info!(former, other, table, rows, "two names that were one are two: the other keeps what counted");
         }
         let pauses = query_as(RUNNING_PAUSES).bind(kind.name().to_owned()).bind(former.to_owned());
@@ -352,7 +352,7 @@ impl<D: Dialect> Sql<D> {
         Ok(())
     }
 
-    fn known_aliases(&self) -> MutexGuard<'_, Option<Aliases>> {
+    fn known_aliases(&self) -> MutexGuard<'_, Option<CachedAliases>> {
         self.aliases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -362,7 +362,7 @@ impl<D: Dialect> Sql<D> {
         let (_, aliases) = if let Some(known) = known {
             known
         } else {
-            let kinds = self.pairs().await?.into_iter();
+            let kinds = self.alias_pairs().await?.into_iter();
             let pairs = kinds.flat_map(|(kind, pairs)| pairs.into_keys().map(move |(name, alias)| (kind, name, alias)));
             self.known_aliases().insert((Instant::now(), pairs.collect())).clone()
         };
@@ -390,7 +390,7 @@ impl<D: Dialect> Sql<D> {
 
 /// The pairs after a process started with a file. Pairs from other files are kept; two names with a table
 /// each in one file become separate.
-fn merged(before: &Pairs, former: &BTreeMap<String, String>, tables: &BTreeSet<String>) -> Pairs {
+fn merge_pairs(before: &AliasPairs, former: &BTreeMap<String, String>, tables: &BTreeSet<String>) -> AliasPairs {
     let mut classes: Vec<BTreeSet<&String>> = Vec::new();
     let are_two = |a: &String, b: &String| tables.contains(a) && tables.contains(b);
     let kept = before.keys().filter(|(name, alias)| !are_two(name, alias)).map(|(name, alias)| (name, alias));
@@ -401,7 +401,7 @@ fn merged(before: &Pairs, former: &BTreeMap<String, String>, tables: &BTreeSet<S
         classes = apart;
         classes.push(joined.into_iter().flatten().collect());
     }
-    let mut after = Pairs::new();
+    let mut after = AliasPairs::new();
     for class in classes {
         for name in &class {
             for alias in class.iter().filter(|alias| *alias != name && !are_two(name, alias)) {
@@ -430,7 +430,7 @@ row! {
 pub struct StoredNameRow {
     kind: NameKind,
     name: String,
-    what: Hanging,
+    what: DependentKind,
     count: u64,
 }
 }
@@ -446,7 +446,7 @@ pub struct UsedNameRow {
 mod tests {
     use super::*;
 
-    fn pairs(pairs: &[(&str, &str, bool)]) -> Pairs {
+    fn pairs(pairs: &[(&str, &str, bool)]) -> AliasPairs {
         pairs.iter().map(|(name, alias, is_today)| (((*name).into(), (*alias).into()), *is_today)).collect()
     }
 
@@ -460,18 +460,22 @@ mod tests {
 
     #[test]
     fn names_mean_the_same_in_both_directions_until_a_file_has_both() {
-        let first = merged(&Pairs::new(), &was(&[("activity", "news")]), &tables(&["news"]));
+        let first = merge_pairs(&AliasPairs::new(), &was(&[("activity", "news")]), &tables(&["news"]));
         assert_eq!(first, pairs(&[("activity", "news", true), ("news", "activity", false)]));
-        let back = merged(&first, &BTreeMap::new(), &tables(&["activity"]));
+        let back = merge_pairs(&first, &BTreeMap::new(), &tables(&["activity"]));
         assert_eq!(back, pairs(&[("activity", "news", false), ("news", "activity", true)]), "an older file came back");
-        assert_eq!(merged(&first, &BTreeMap::new(), &tables(&["alerts"])), first, "a file that has neither");
-        assert_eq!(merged(&first, &BTreeMap::new(), &tables(&["activity", "news"])), Pairs::new(), "two types now");
+        assert_eq!(merge_pairs(&first, &BTreeMap::new(), &tables(&["alerts"])), first, "a file that has neither");
+        assert_eq!(
+            merge_pairs(&first, &BTreeMap::new(), &tables(&["activity", "news"])),
+            AliasPairs::new(),
+            "two types now"
+        );
     }
 
     #[test]
     fn a_second_rename_joins_all_names() {
-        let first = merged(&Pairs::new(), &was(&[("activity", "news")]), &tables(&["news"]));
-        let second = merged(&first, &was(&[("news", "weekly")]), &tables(&["weekly"]));
+        let first = merge_pairs(&AliasPairs::new(), &was(&[("activity", "news")]), &tables(&["news"]));
+        let second = merge_pairs(&first, &was(&[("news", "weekly")]), &tables(&["weekly"]));
         let all = second.keys().map(|(name, alias)| format!("{name} {alias}")).collect::<Vec<_>>();
         assert_eq!(
             all,

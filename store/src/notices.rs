@@ -11,27 +11,27 @@ use tidings_model::{
     StoredWait,
     records::AuditEntry,
     subscription::{
-        About, DeadNotice, DeliveryResult, GIVE_UP_AFTER, Notice, Replayed, RetiredNotices, Settled, Subscription,
-        SubscriptionState,
+        DeadNotice, DeliveryOutcomes, DeliveryResult, GIVE_UP_AFTER, NoticeFact, PendingNotice, ReplayScope,
+        RetiredNotices, SubscriptionState, WebhookSubscription,
     },
 };
 
 use crate::{
     Result,
     sql::{
-        Sql, calls,
+        SqlStore, calls, checked_number,
         columns::record,
-        dialect::{Dialect, Variants},
-        json, number, or_zero, within_timeout,
+        dialect::{Dialect, StatementVariants},
+        or_zero, to_json, within_timeout,
     },
 };
 
 calls! {
-    pub trait Notices {
+    pub trait NoticeStore {
         /// Adds these subscriptions; with `forgets`, also removes all others. A renamed subscription keeps
         /// its pending notices and dead letters. Pending notices for removed subscriptions stay pending.
         #[span(subscriptions = subscriptions.len(), forgets)]
-        async fn subscribe(&self, subscriptions: &[Subscription], forgets: bool) -> Result<()>;
+        async fn subscribe(&self, subscriptions: &[WebhookSubscription], forgets: bool) -> Result<()>;
 
         /// Returns removed subscriptions with their pending notices. Notices pending there for a day become
         /// dead letters.
@@ -42,7 +42,7 @@ calls! {
         /// At most `limit` notices ready for delivery, ordered by `seq`. Skips a lane while its oldest notice
         /// is backing off.
         #[span(subscription)]
-        async fn ready_notices(&self, subscription: &str, limit: u32, now: Timestamp) -> Result<Vec<Notice>>;
+        async fn ready_notices(&self, subscription: &str, limit: u32, now: Timestamp) -> Result<Vec<PendingNotice>>;
 
         #[span(subscription)]
         async fn next_notice(&self, subscription: &str, now: Timestamp) -> Result<Option<Timestamp>>;
@@ -50,7 +50,7 @@ calls! {
         /// Records delivery results. Returns the number of new dead letters. A notice that has ended
         /// meanwhile stays unchanged.
         #[span(subscription)]
-        async fn settle_notices(&self, subscription: &str, settled: &Settled, now: Timestamp) -> Result<u64>;
+        async fn settle_notices(&self, subscription: &str, settled: &DeliveryOutcomes, now: Timestamp) -> Result<u64>;
 
         /// Requeues notices that ended before now with facts recorded at `since` or later. Also retries a
         /// receiver that returned 410. Returns the number of notices, or `None` for an unknown subscription.
@@ -60,7 +60,7 @@ calls! {
             &self,
             subscription: &str,
             since: Timestamp,
-            which: Replayed,
+            which: ReplayScope,
             entry: &AuditEntry,
         ) -> Result<Option<u64>>;
 
@@ -77,8 +77,8 @@ const REPLAY_ROWS: i64 = 5_000;
 const REMOVED: &str = "removed";
 
 /// Serializes workers starting at the same time.
-pub const LOCK_SUBSCRIPTIONS: Variants =
-    Variants { sqlite: "SELECT 1", postgres: "LOCK TABLE subscriptions IN SHARE ROW EXCLUSIVE MODE" };
+pub const LOCK_SUBSCRIPTIONS: StatementVariants =
+    StatementVariants { sqlite: "SELECT 1", postgres: "LOCK TABLE subscriptions IN SHARE ROW EXCLUSIVE MODE" };
 
 pub const FORGET_SUBSCRIPTIONS: &str = "
 DELETE FROM subscriptions WHERE (event, name) NOT IN (SELECT value->>0, value->>1 FROM {each})";
@@ -218,19 +218,19 @@ FROM (SELECT name FROM subscriptions UNION SELECT name FROM dead WHERE name IS N
       UNION SELECT name FROM left_behind WHERE name IS NOT NULL) s
 ORDER BY s.name";
 
-impl<D: Dialect> Sql<D> {
-    async fn subscribe(&self, subscriptions: &[Subscription], forgets: bool) -> Result<()> {
+impl<D: Dialect> SqlStore<D> {
+    async fn subscribe(&self, subscriptions: &[WebhookSubscription], forgets: bool) -> Result<()> {
         let rows = subscriptions.iter().flat_map(|subscription| {
-            let Subscription { name, events, tenant, digest_type, .. } = subscription;
+            let WebhookSubscription { name, events, tenant, digest_type, .. } = subscription;
             events.iter().map(move |event| {
                 let part = |part: &Option<String>| part.clone().unwrap_or_default();
                 [event.name().to_owned(), name.clone(), part(tenant), part(digest_type)]
             })
         });
-        let rows = json(&rows.collect::<Vec<_>>())?;
-        let mut tx = self.write().await?;
-        query(D::pick(LOCK_SUBSCRIPTIONS)).execute(&mut *tx).await?;
-        for Subscription { name, was, .. } in subscriptions {
+        let rows = to_json(&rows.collect::<Vec<_>>())?;
+        let mut tx = self.begin_write().await?;
+        query(D::pick_variant(LOCK_SUBSCRIPTIONS)).execute(&mut *tx).await?;
+        for WebhookSubscription { name, was, .. } in subscriptions {
             for former in was {
                 for rename in [RENAME_SUBSCRIPTION, RENAME_WAITING, RENAME_DEAD] {
                     query(rename).bind(former.clone()).bind(name.clone()).execute(&mut *tx).await?;
@@ -238,9 +238,9 @@ impl<D: Dialect> Sql<D> {
                 query(FORGET_FORMER).bind(former.clone()).execute(&mut *tx).await?;
             }
         }
-        query(Self::each(PUT_SUBSCRIPTIONS)).bind(rows.clone()).execute(&mut *tx).await?;
+        query(Self::expand_each(PUT_SUBSCRIPTIONS)).bind(rows.clone()).execute(&mut *tx).await?;
         if forgets {
-            query(Self::each(FORGET_SUBSCRIPTIONS)).bind(rows).execute(&mut *tx).await?;
+            query(Self::expand_each(FORGET_SUBSCRIPTIONS)).bind(rows).execute(&mut *tx).await?;
         }
         query(WELCOME_BACK).bind(REMOVED.to_owned()).execute(&mut *tx).await?;
         Ok(tx.commit().await?)
@@ -249,7 +249,7 @@ impl<D: Dialect> Sql<D> {
     async fn retire_notices(&self, now: Timestamp) -> Result<Vec<RetiredNotices>> {
         let (at, removed) = (now.as_millisecond(), || REMOVED.to_owned());
         let day_ago = or_zero(now.checked_sub(GIVE_UP_AFTER).ok());
-        let mut tx = self.write().await?;
+        let mut tx = self.begin_write().await?;
         query(MARK_REMOVED).bind(at).bind(removed()).execute(&mut *tx).await?;
         let ended = query_as(END_REMOVED).bind(at).bind(removed()).bind(day_ago);
         let ended: Vec<(String,)> = ended.fetch_all(&mut *tx).await?;
@@ -257,7 +257,7 @@ impl<D: Dialect> Sql<D> {
         tx.commit().await?;
         let mut retired = BTreeMap::<String, RetiredNotices>::new();
         for (name, count) in waiting {
-            let waiting = number(count)?;
+            let waiting = checked_number(count)?;
             retired.insert(name.clone(), RetiredNotices { subscription: name, waiting, ended: 0 });
         }
         for (name,) in ended {
@@ -274,10 +274,10 @@ impl<D: Dialect> Sql<D> {
         Ok(rows)
     }
 
-    async fn ready_notices(&self, subscription: &str, limit: u32, now: Timestamp) -> Result<Vec<Notice>> {
+    async fn ready_notices(&self, subscription: &str, limit: u32, now: Timestamp) -> Result<Vec<PendingNotice>> {
         let mut connection = self.reader.acquire().await?;
         let ready = query(READY).bind(subscription.to_owned()).bind(now.as_millisecond());
-        let ready = ready.bind(i64::from(limit)).bind(farthest(now)).try_map(Self::to_record);
+        let ready = ready.bind(i64::from(limit)).bind(farthest_retry(now)).try_map(Self::to_record);
         let ready = ready.fetch_all(&mut *connection).await?;
         connection.release();
         Ok(ready)
@@ -285,21 +285,21 @@ impl<D: Dialect> Sql<D> {
 
     async fn next_notice(&self, subscription: &str, now: Timestamp) -> Result<Option<Timestamp>> {
         let mut connection = self.reader.acquire().await?;
-        let next = query_as(NEXT).bind(subscription.to_owned()).bind(now.as_millisecond()).bind(farthest(now));
+        let next = query_as(NEXT).bind(subscription.to_owned()).bind(now.as_millisecond()).bind(farthest_retry(now));
         let (next,): (Option<i64>,) = next.fetch_one(&mut *connection).await?;
         connection.release();
         Ok(next.and_then(|at| Timestamp::from_millisecond(at).ok()))
     }
 
-    async fn settle_notices(&self, subscription: &str, settled: &Settled, now: Timestamp) -> Result<u64> {
-        let Settled { delivered, failed, away, gone } = settled;
+    async fn settle_notices(&self, subscription: &str, settled: &DeliveryOutcomes, now: Timestamp) -> Result<u64> {
+        let DeliveryOutcomes { delivered, failed, away, gone } = settled;
         let at = now.as_millisecond();
         let of_all = |statement| query(statement).bind(subscription.to_owned()).bind(at);
         let mut dead = failed.iter().filter(|(_, _, retry)| retry.is_none()).count() as u64;
-        let mut tx = self.write().await?;
+        let mut tx = self.begin_write().await?;
         if !delivered.is_empty() {
             let ids: Vec<_> = delivered.iter().map(|seq| [seq]).collect();
-            query(Self::each(DELIVERED)).bind(json(&ids)?).bind(at).execute(&mut *tx).await?;
+            query(Self::expand_each(DELIVERED)).bind(to_json(&ids)?).bind(at).execute(&mut *tx).await?;
         }
         for (seq, result, retry) in failed {
             let failed = query(FAILED).bind(*seq).bind(at).bind(result.name().to_owned());
@@ -309,11 +309,11 @@ impl<D: Dialect> Sql<D> {
             of_all(TRIED_ALL).bind(result.to_owned()).execute(&mut *tx).await?;
             let given_up = or_zero(now.checked_sub(GIVE_UP_AFTER).ok());
             let given_up = of_all(GIVE_UP_ALL).bind(result.to_owned()).bind(given_up).execute(&mut *tx).await?;
-            dead += D::rows(&given_up);
+            dead += D::changed_rows(&given_up);
         }
         if *gone {
             of_all(GONE).execute(&mut *tx).await?;
-            dead += D::rows(&of_all(END_ALL).execute(&mut *tx).await?);
+            dead += D::changed_rows(&of_all(END_ALL).execute(&mut *tx).await?);
         }
         tx.commit().await?;
         Ok(dead)
@@ -323,11 +323,11 @@ impl<D: Dialect> Sql<D> {
         &self,
         subscription: &str,
         since: Timestamp,
-        which: Replayed,
+        which: ReplayScope,
         entry: &AuditEntry,
     ) -> Result<Option<u64>> {
         let known = within_timeout(async {
-            let mut tx = self.write().await?;
+            let mut tx = self.begin_write().await?;
             let known = query_as(IS_SUBSCRIBED).bind(subscription.to_owned());
             let known: Option<(String,)> = known.fetch_optional(&mut *tx).await?;
             if known.is_some() {
@@ -346,8 +346,8 @@ impl<D: Dialect> Sql<D> {
             let rows = within_timeout(async {
                 let replay = query(REPLAY).bind(subscription.to_owned()).bind(since.as_millisecond());
                 let replay = replay.bind(entry.at.as_millisecond()).bind(REPLAY_ROWS);
-                let replay = replay.bind(which == Replayed::All);
-                Ok(D::rows(&replay.execute(&mut *self.writer.acquire().await?).await?))
+                let replay = replay.bind(which == ReplayScope::All);
+                Ok(D::changed_rows(&replay.execute(&mut *self.writer.acquire().await?).await?))
             })
             .await?;
             replayed += rows;
@@ -369,17 +369,17 @@ impl<D: Dialect> Sql<D> {
 }
 
 /// A retry time beyond this comes from a clock that was ahead, and counts as due.
-fn farthest(now: Timestamp) -> i64 {
-    StoredWait::NOTICE_RETRY.farthest(now).as_millisecond()
+fn farthest_retry(now: Timestamp) -> i64 {
+    StoredWait::NOTICE_RETRY.latest_plausible(now).as_millisecond()
 }
 
-record!(row => Notice { seq, id, event, lane, about: About::read::<D>(row)?, tries, first_tried_at });
+record!(row => PendingNotice { seq, id, event, lane, about: NoticeFact::read::<D>(row)?, tries, first_tried_at });
 
 record!(row => DeadNotice {
-    id, r#type = "event", occurred_at, ended_at, result, tries, data: About::read::<D>(row)?,
+    id, r#type = "event", occurred_at, ended_at, result, tries, data: NoticeFact::read::<D>(row)?,
 });
 
-record!(row => About {
+record!(row => NoticeFact {
     occurred_at, tenant, digest_type, user = "user_id", digest_id, message_id = "message", outcome, reason,
 });
 

@@ -7,10 +7,10 @@ use sqlx::{query, query_as};
 use tidings_model::{
     Event, Key, MessageKey,
     records::{
-        Actor, AuditEntry, Cursor, Listed, Message, MessageFilter, MessagePlace, MessageRecord, MessageState, Origin,
-        RenderedClaim, Withdrawn,
+        AuditActor, AuditEntry, ListPage, MessageFilter, MessageOrigin, MessagePlace, MessageRecord, MessageState,
+        OutboxMessage, PageCursor, RemovedEvents, RenderedClaim,
     },
-    window::{Closed, Planned, Window},
+    window::{PlanSummary, Window, WindowEnd},
 };
 use uuid::Uuid;
 
@@ -20,9 +20,9 @@ use crate::{
     digest::{MESSAGE_BYTES, MESSAGE_RECORD, MESSAGES, OriginRow, StoredMessage, WAITING_MESSAGE},
     events::{EventRow, event_columns, event_values},
     sql::{
-        Sql, calls,
-        dialect::{Dialect, Variants},
-        json, no_nul,
+        SqlStore, calls,
+        dialect::{Dialect, StatementVariants},
+        no_nul, to_json,
     },
 };
 
@@ -33,39 +33,39 @@ calls! {
         /// `tells_of` is the number of events the message was rendered from. Returns `false` and stores
         /// nothing if the digest now has another number.
         #[span(message = %message.id, tenant = %message.tenant())]
-        async fn put_message(&self, message: &Message, tells_of: Option<u64>) -> Result<bool>;
+        async fn put_message(&self, message: &OutboxMessage, tells_of: Option<u64>) -> Result<bool>;
 
         /// Replaces a message by a smaller one after the relay in attempt `number` rejected its size. Safe to
         /// repeat for this attempt. Returns `false` if the message was already replaced, is not smaller, or
         /// may have arrived, or if the attempt is not the latest or ended otherwise.
         #[span(message = %message.id, attempt = number)]
-        async fn shrink_message(&self, message: &Message, number: u32) -> Result<bool>;
+        async fn shrink_message(&self, message: &OutboxMessage, number: u32) -> Result<bool>;
 
         /// Removes retracted events, events in categories that are `off`, and `seen` ones from a digest with
         /// a pending message, like a claim. The message must then be rendered again before an attempt can
         /// pass the dot. Returns `None` and changes nothing if the digest has ended or an attempt is past the
         /// dot.
         #[span(key = %window.key, digest = %window.digest_id)]
-        async fn withdraw(
+        async fn withdraw_events(
             &self,
             window: &Window,
             off: &BTreeSet<String>,
             seen: &BTreeSet<String>,
             now: Timestamp,
-        ) -> Result<Option<Withdrawn>>;
+        ) -> Result<Option<RemovedEvents>>;
 
         /// Merges changed content for an event into a digest with a pending message, like
-        /// [`Ledger::stash`](crate::Ledger::stash). The message must then be rendered again before an attempt
+        /// [`Ledger::stash`](crate::Ledger::stash_events). The message must then be rendered again before an attempt
         /// can pass the dot. Returns `false` if no pending message has other content for this event.
         #[span(key = %key)]
         async fn take_content(&self, key: &Key, event: &Event, now: Timestamp) -> Result<bool>;
 
         /// Replaces a pending message, keeping its `Message-ID`, and fences attempts under way. A new address
-        /// or new bytes are audited. `epoch` comes from [`Withdrawn`], before the digest's events were read,
+        /// or new bytes are audited. `epoch` comes from [`RemovedEvents`], before the digest's events were read,
         /// or from [`waiting_message`](Self::waiting_message). Returns the new epoch, or `None` if the
         /// message has another epoch, it or its digest has ended, or an attempt is past the dot.
         #[span(message = %message.id, tenant = %message.tenant())]
-        async fn remake_message(&self, message: &Message, epoch: u64, why: &str, now: Timestamp) -> Result<Option<u64>>;
+        async fn remake_message(&self, message: &OutboxMessage, epoch: u64, why: &str, now: Timestamp) -> Result<Option<u64>>;
 
         /// Records since when a pending message cannot be rendered again, because its recipient or digest
         /// type is unknown. `None` if it can.
@@ -84,10 +84,10 @@ calls! {
         async fn close_message(
             &self,
             key: &MessageKey,
-            closed: &Closed,
-            by: Actor,
+            closed: &WindowEnd,
+            by: AuditActor,
             now: Timestamp,
-        ) -> Result<Option<Closed>>;
+        ) -> Result<Option<WindowEnd>>;
 
         #[span(message = %message)]
         async fn message(&self, message: Uuid) -> Result<Option<MessageRecord>>;
@@ -95,13 +95,13 @@ calls! {
         /// Reads a message and its epoch, if it can still be rendered again, i.e. it has not ended and no
         /// attempt is past the dot.
         #[span(message = %message)]
-        async fn waiting_message(&self, message: Uuid) -> Result<Option<(Message, u64)>>;
+        async fn waiting_message(&self, message: Uuid) -> Result<Option<(OutboxMessage, u64)>>;
 
         #[span(tenant, message = %message)]
         async fn message_bytes(&self, tenant: &str, message: Uuid) -> Result<Option<Vec<u8>>>;
 
         #[span(tenant = filter.tenant)]
-        async fn messages(&self, filter: &MessageFilter) -> Result<Listed<MessageRecord, MessagePlace>>;
+        async fn messages(&self, filter: &MessageFilter) -> Result<ListPage<MessageRecord, MessagePlace>>;
     }
 }
 
@@ -136,16 +136,16 @@ WHERE thread = $1 AND id <> $3 AND state NOT IN ('failed', 'suppressed', 'cancel
        AND created_at < COALESCE((SELECT created_at FROM messages WHERE id = $3), 9223372036854775807))
 ORDER BY thread_at, created_at, id LIMIT 1";
 
-impl<D: Dialect> Sql<D> {
-    async fn put_message(&self, message: &Message, tells_of: Option<u64>) -> Result<bool> {
+impl<D: Dialect> SqlStore<D> {
+    async fn put_message(&self, message: &OutboxMessage, tells_of: Option<u64>) -> Result<bool> {
         let id = message.id.to_string();
-        let mut tx = self.write().await?;
-        let of_digest = matches!(message.origin, Origin::Digest(_));
+        let mut tx = self.begin_write().await?;
+        let of_digest = matches!(message.origin, MessageOrigin::Digest(_));
         if of_digest {
             let rendered = query(RENDERED_DIGEST).bind(id).execute(&mut *tx).await?;
-            if D::rows(&rendered) == 0 {
+            if D::changed_rows(&rendered) == 0 {
                 // It has a message or an end already. `lock` fails if the ledger does not have the digest.
-                Self::lock(&mut tx, message.id).await?;
+                Self::lock_digest(&mut tx, message.id).await?;
                 return Ok(true);
             }
         }
@@ -160,13 +160,13 @@ impl<D: Dialect> Sql<D> {
         Ok(true)
     }
 
-    async fn shrink_message(&self, message: &Message, attempt: u32) -> Result<bool> {
-        let mut tx = self.write().await?;
+    async fn shrink_message(&self, message: &OutboxMessage, attempt: u32) -> Result<bool> {
+        let mut tx = self.begin_write().await?;
         // The lock keeps other calls from beginning an attempt before the statement reads them.
         Self::lock_message(&mut tx, message.id).await?;
         let statement = query(SHRINK_MESSAGE).bind(message.id.to_string()).bind(i64::from(attempt));
         let statement = statement.bind(no_nul(&message.subject)).bind(&message.bytes).bind(&message.template);
-        let mut shrunk = D::rows(&statement.execute(&mut *tx).await?) > 0;
+        let mut shrunk = D::changed_rows(&statement.execute(&mut *tx).await?) > 0;
         if !shrunk {
             let again = query(IS_SHRUNK).bind(message.id.to_string()).bind(i64::from(attempt));
             shrunk = again.fetch_optional(&mut *tx).await?.is_some();
@@ -185,18 +185,18 @@ impl<D: Dialect> Sql<D> {
     async fn close_message(
         &self,
         key: &MessageKey,
-        closed: &Closed,
-        by: Actor,
+        closed: &WindowEnd,
+        by: AuditActor,
         now: Timestamp,
-    ) -> Result<Option<Closed>> {
-        let mut tx = self.write().await?;
+    ) -> Result<Option<WindowEnd>> {
+        let mut tx = self.begin_write().await?;
         let Some(locked) = Self::lock_single(&mut tx, key).await? else { return Ok(None) };
         if locked.closed.is_some() {
             return Ok(locked.closed);
         }
         let closed = Self::unless_past_the_dot(&mut tx, key.message_id(), closed, now).await?;
-        Self::end(&mut tx, key.message_id(), &closed, false, now).await?;
-        let why = format!("{}: {}", MessageState::after(closed.outcome).name(), closed.why);
+        Self::apply_end(&mut tx, key.message_id(), &closed, false, now).await?;
+        let why = format!("{}: {}", MessageState::from_outcome(closed.outcome).name(), closed.why);
         Self::audit_single(&mut tx, key, AuditEntry { at: now, actor: by, action: "close".into(), why }).await?;
         tx.commit().await?;
         Ok(Some(closed))
@@ -207,7 +207,7 @@ impl<D: Dialect> Sql<D> {
         self.read_record(message).await
     }
 
-    async fn waiting_message(&self, message: Uuid) -> Result<Option<(Message, u64)>> {
+    async fn waiting_message(&self, message: Uuid) -> Result<Option<(OutboxMessage, u64)>> {
         let waiting = query(WAITING_MESSAGE).bind(message.to_string());
         let waiting = self.read_record(waiting).await?;
         Ok(waiting.map(|StoredMessage { message, epoch, .. }| (message, epoch)))
@@ -219,9 +219,9 @@ impl<D: Dialect> Sql<D> {
         Ok(row.map(|(bytes,)| bytes))
     }
 
-    async fn messages(&self, filter: &MessageFilter) -> Result<Listed<MessageRecord, MessagePlace>> {
+    async fn messages(&self, filter: &MessageFilter) -> Result<ListPage<MessageRecord, MessagePlace>> {
         let MessageFilter { tenant, state, page } = filter;
-        let after = page.after.as_ref().map(|Cursor((at, id))| (at.as_millisecond(), id.to_string()));
+        let after = page.after.as_ref().map(|PageCursor((at, id))| (at.as_millisecond(), id.to_string()));
         let (after_at, after_id) = after.unwrap_or((i64::MAX, String::new()));
         let rows = query(MESSAGES)
             .bind(tenant.clone().unwrap_or_default())
@@ -230,12 +230,12 @@ impl<D: Dialect> Sql<D> {
             .bind(after_id)
             .bind(page.rows_to_read());
         let rows = self.read_records(rows).await?;
-        Ok(page.listed(rows, |last: &MessageRecord| (last.created_at, last.id)))
+        Ok(page.build_page(rows, |last: &MessageRecord| (last.created_at, last.id)))
     }
 }
 
-impl<D: Dialect> Sql<D> {
-    pub(super) async fn insert_message(connection: &mut D::Connection, message: &Message) -> Result<()> {
+impl<D: Dialect> SqlStore<D> {
+    pub(super) async fn insert_message(connection: &mut D::Connection, message: &OutboxMessage) -> Result<()> {
         let origin = OriginRow::new(message);
         query(PUT_MESSAGE)
             .bind(message.tenant().to_owned())
@@ -290,7 +290,7 @@ SELECT $1, $2, $3, $4, $4, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, NUL
 
 /// The parameters above, plus `$11` JSON array of events. Returns a row if the digest is new and the key
 /// needs nothing else from the ledger; fails with a unique violation if the ledger has one of the events.
-pub const CLAIM_RENDERED: Variants = Variants {
+pub const CLAIM_RENDERED: StatementVariants = StatementVariants {
     sqlite: concat!(
         "
 BEGIN IMMEDIATE;
@@ -330,13 +330,13 @@ FROM digest CROSS JOIN jsonb_array_elements($11::jsonb) e
     ),
 };
 
-impl<D: Dialect> Sql<D> {
+impl<D: Dialect> SqlStore<D> {
     pub(crate) async fn claim_rendered(&self, claim: RenderedClaim<'_>) -> Result<bool> {
         let RenderedClaim { window, events, planned, message, slot_at, now } = claim;
         let Window { key: Key { tenant, digest_type, user }, digest_id, opened_at, due_at } = window;
-        let Planned { why, cadence, zone } = planned.cloned().unwrap_or_default();
+        let PlanSummary { why, cadence, zone } = planned.cloned().unwrap_or_default();
         let events: Vec<_> = events.iter().map(EventRow::new).collect::<Result<_>>()?;
-        let claim = query(D::pick(CLAIM_RENDERED))
+        let claim = query(D::pick_variant(CLAIM_RENDERED))
             .bind(tenant)
             .bind(digest_type)
             .bind(user)
@@ -347,7 +347,7 @@ impl<D: Dialect> Sql<D> {
             .bind(cadence)
             .bind(zone)
             .bind(now.as_millisecond())
-            .bind(json(&events)?)
+            .bind(to_json(&events)?)
             .bind(message.stream.name().to_owned())
             .bind(&message.envelope_from)
             .bind(&message.envelope_to)

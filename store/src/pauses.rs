@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use sqlx::query;
 use tidings_model::{
     Key,
-    pause::{Pause, PauseEnd, Paused, Scope},
+    pause::{Pause, PauseDetails, PauseEnd, PauseScope},
     records::AuditEntry,
 };
 use uuid::Uuid;
@@ -13,7 +13,7 @@ use crate::{
     Result,
     names::{names, tenants},
     sql::{
-        Sql, calls,
+        SqlStore, calls,
         columns::{column, record},
         dialect::Dialect,
         no_nul, or_zero,
@@ -21,25 +21,25 @@ use crate::{
 };
 
 calls! {
-    /// Pauses of tenants and digest types. [`Facts`](tidings_model::records::Facts) includes the pause that
+    /// Pauses of tenants and digest types. [`Facts`](tidings_model::records::KeyFacts) includes the pause that
     /// applies to a key.
-    pub trait Pauses {
+    pub trait PauseStore {
         /// Pauses a scope and returns the pause now active. A scope has at most one: another command replaces
         /// its terms and keeps its id. Equal terms change nothing. A change is audited.
         #[span(scope = %scope, messages)]
-        async fn pause(&self, scope: &Scope, messages: bool, paused: &Paused) -> Result<Pause>;
+        async fn pause(&self, scope: &PauseScope, messages: bool, paused: &PauseDetails) -> Result<Pause>;
 
         /// Ends the pause for exactly this scope, under any name, with an audit entry. Returns the ended
         /// pause, or `None` if there is no active one.
         #[span(scope = %scope)]
-        async fn resume(&self, scope: &Scope, entry: &AuditEntry) -> Result<Option<Pause>>;
+        async fn resume(&self, scope: &PauseScope, entry: &AuditEntry) -> Result<Option<Pause>>;
 
         #[span(all)]
         async fn pauses(&self, all: bool, now: Timestamp) -> Result<Vec<Pause>>;
 
         /// The longest pause covering the tenant's single messages. Note that it may have expired.
         #[span(tenant)]
-        async fn pause_of_messages(&self, tenant: &str) -> Result<Option<Paused>>;
+        async fn pause_of_messages(&self, tenant: &str) -> Result<Option<PauseDetails>>;
     }
 }
 
@@ -85,11 +85,11 @@ WHERE ended_at IS NULL AND messages AND (tenant = '' OR tenant IN (SELECT tenant
 ORDER BY COALESCE(until_at, 9223372036854775807) DESC, paused_at, pause_id LIMIT 1"
 );
 
-impl<D: Dialect> Sql<D> {
-    async fn pause(&self, scope: &Scope, messages: bool, paused: &Paused) -> Result<Pause> {
-        let Paused { by, why, since, until } = paused;
-        let (tenant, digest_type) = columns(scope);
-        let mut tx = self.write().await?;
+impl<D: Dialect> SqlStore<D> {
+    async fn pause(&self, scope: &PauseScope, messages: bool, paused: &PauseDetails) -> Result<Pause> {
+        let PauseDetails { by, why, since, until } = paused;
+        let (tenant, digest_type) = scope_columns(scope);
+        let mut tx = self.begin_write().await?;
         let lapse = query(LAPSE).bind(tenant.clone()).bind(digest_type.clone()).bind(since.as_millisecond());
         lapse.execute(&mut *tx).await?;
         let done = query(PAUSE)
@@ -103,7 +103,7 @@ impl<D: Dialect> Sql<D> {
             .bind(or_zero(*until))
             .execute(&mut *tx)
             .await?;
-        if D::rows(&done) > 0 {
+        if D::changed_rows(&done) > 0 {
             let until = until.map(|until| format!(" (until {until:.0})")).unwrap_or_default();
             let messages = if messages { " (with single messages)" } else { "" };
             let entry = AuditEntry {
@@ -123,9 +123,9 @@ impl<D: Dialect> Sql<D> {
         Ok(pause)
     }
 
-    async fn resume(&self, scope: &Scope, entry: &AuditEntry) -> Result<Option<Pause>> {
-        let (tenant, digest_type) = columns(scope);
-        let mut tx = self.write().await?;
+    async fn resume(&self, scope: &PauseScope, entry: &AuditEntry) -> Result<Option<Pause>> {
+        let (tenant, digest_type) = scope_columns(scope);
+        let mut tx = self.begin_write().await?;
         query(LAPSE).bind(tenant).bind(digest_type).bind(entry.at.as_millisecond()).execute(&mut *tx).await?;
         let AuditEntry { at, actor, why, .. } = entry;
         let mut ended = None;
@@ -145,15 +145,15 @@ impl<D: Dialect> Sql<D> {
         self.read_records(statement).await
     }
 
-    async fn pause_of_messages(&self, tenant: &str) -> Result<Option<Paused>> {
+    async fn pause_of_messages(&self, tenant: &str) -> Result<Option<PauseDetails>> {
         let statement = query(PAUSE_OF_MESSAGES).bind(tenant.to_owned());
         self.read_record(statement).await
     }
 }
 
-impl<D: Dialect> Sql<D> {
-    async fn open_pauses(connection: &mut D::Connection, scope: &Scope) -> Result<Vec<Pause>> {
-        let (tenant, digest_type) = columns(scope);
+impl<D: Dialect> SqlStore<D> {
+    async fn open_pauses(connection: &mut D::Connection, scope: &PauseScope) -> Result<Vec<Pause>> {
+        let (tenant, digest_type) = scope_columns(scope);
         let open = query(OPEN_PAUSES).bind(tenant).bind(digest_type);
         Ok(open.try_map(Self::to_record).fetch_all(connection).await?)
     }
@@ -167,33 +167,33 @@ impl<D: Dialect> Sql<D> {
     ) -> Result<bool> {
         let statement = query(RESUME).bind(pause.id.to_string()).bind(at.as_millisecond());
         let done = statement.bind(no_nul(by)).bind(no_nul(why)).execute(connection).await?;
-        Ok(D::rows(&done) > 0)
+        Ok(D::changed_rows(&done) > 0)
     }
 
-    async fn audit_scope(connection: &mut D::Connection, scope: &Scope, entry: &AuditEntry) -> Result<()> {
-        let (tenant, digest_type) = columns(scope);
+    async fn audit_scope(connection: &mut D::Connection, scope: &PauseScope, entry: &AuditEntry) -> Result<()> {
+        let (tenant, digest_type) = scope_columns(scope);
         let key = Key { tenant, digest_type, user: String::new() };
         Self::audit_change(connection, &key, None, entry).await
     }
 }
 
-fn columns(scope: &Scope) -> (String, String) {
+fn scope_columns(scope: &PauseScope) -> (String, String) {
     (scope.tenant.clone().unwrap_or_default(), scope.digest_type.clone().unwrap_or_default())
 }
 
 record!(row => Pause {
     id = "pause_id",
-    scope: Scope { tenant: part(column(row, "tenant")?), digest_type: part(column(row, "digest_type")?) },
+    scope: PauseScope { tenant: scope_part(column(row, "tenant")?), digest_type: scope_part(column(row, "digest_type")?) },
     messages,
-    paused: Paused::read::<D>(row)?,
+    paused: PauseDetails::read::<D>(row)?,
     ended: match (column(row, "ended_at")?, column(row, "ended_by")?, column(row, "ended_why")?) {
         (Some(at), Some(by), Some(why)) => Some(PauseEnd { at, by, why }),
         _ => None,
     },
 });
 
-record!(row => Paused { by = "paused_by", why, since = "paused_at", until = "until_at" });
+record!(row => PauseDetails { by = "paused_by", why, since = "paused_at", until = "until_at" });
 
-fn part(part: String) -> Option<String> {
+fn scope_part(part: String) -> Option<String> {
     Some(part).filter(|part| !part.is_empty())
 }

@@ -6,8 +6,8 @@ use tidings_model::{
     EmailAddress, Key, PersonId,
     limits::BATCH_EVENTS,
     records::{
-        Cursor, KeyPlace, Listed, ListedRecipient, Page, Part, Person, PersonsChoice, PersonsConsent, PersonsReading,
-        Recipient, RecipientFilter, RecipientPlace, RowPlace, Suppression,
+        KeyPlace, ListPage, ListedRecipient, PageCursor, PageRequest, PersonRecord, PersonRowKind, PersonsChoice,
+        PersonsConsent, PersonsReading, Recipient, RecipientFilter, RecipientPlace, RowPlace, Suppression,
     },
     zone_aliases,
 };
@@ -15,49 +15,49 @@ use tidings_model::{
 use crate::{
     Result,
     sql::{
-        Sql, calls,
-        columns::{Json, Record, column, record, row},
-        dialect::{Dialect, Variants},
-        json, no_nul, number,
+        SqlStore, calls, checked_number,
+        columns::{JsonColumn, RowRecord, column, record, row},
+        dialect::{Dialect, StatementVariants},
+        no_nul, to_json,
     },
 };
 
 calls! {
-    pub trait People {
+    pub trait PeopleStore {
         #[span(tenant = filter.tenant)]
-        async fn recipients(&self, filter: &RecipientFilter) -> Result<Listed<ListedRecipient, RecipientPlace>>;
+        async fn recipients(&self, filter: &RecipientFilter) -> Result<ListPage<ListedRecipient, RecipientPlace>>;
 
         #[span(count = people.len())]
-        async fn strangers(&self, people: &BTreeSet<PersonId>) -> Result<BTreeSet<PersonId>>;
+        async fn unknown_people(&self, people: &BTreeSet<PersonId>) -> Result<BTreeSet<PersonId>>;
 
-        async fn directory_rows(&self, page: &Page<RecipientPlace>) -> Result<Listed<Recipient, RecipientPlace>>;
+        async fn directory_rows(&self, page: &PageRequest<RecipientPlace>) -> Result<ListPage<Recipient, RecipientPlace>>;
 
-        async fn chosen_zones(&self, page: &Page<KeyPlace>) -> Result<Listed<(Key, String), KeyPlace>>;
+        async fn chosen_zones(&self, page: &PageRequest<KeyPlace>) -> Result<ListPage<(Key, String), KeyPlace>>;
 
         /// Counts directory rows and preferences by zone name, exactly as written. This reads all rows.
         #[span(tenant)]
         async fn count_zones(&self, tenant: Option<&str>) -> Result<Vec<(String, u64)>>;
 
         #[span(person = %person)]
-        async fn person(&self, person: &PersonId) -> Result<Person>;
+        async fn person(&self, person: &PersonId) -> Result<PersonRecord>;
 
         /// Reads a page of rows about a person, in the archive's format. `key` selects one digest type; an
         /// empty type selects single messages to the person and to `addresses`, their delivery events, and
         /// the audit trail. Note that a page may be short even if more follow.
         #[span(key = %key, part = part.name())]
-        async fn held(
+        async fn person_rows(
             &self,
             key: &Key,
             addresses: &BTreeSet<String>,
-            part: Part,
-            page: &Page<RowPlace>,
-        ) -> Result<Listed<Value, RowPlace>>;
+            part: PersonRowKind,
+            page: &PageRequest<RowPlace>,
+        ) -> Result<ListPage<Value, RowPlace>>;
     }
 }
 
 pub mod held;
 
-pub const STRANGERS: Variants = Variants {
+pub const STRANGERS: StatementVariants = StatementVariants {
     sqlite: "
 SELECT value->>'tenant' AS tenant, value->>'user' AS user_id FROM jsonb_each($1)
 WHERE NOT EXISTS (SELECT 1 FROM recipients r WHERE r.tenant = value->>'tenant' AND r.user_id = value->>'user')",
@@ -73,53 +73,53 @@ SELECT zone, COUNT(*) FROM (
     SELECT chosen->>'zone' FROM preferences WHERE chosen->>'zone' IS NOT NULL AND ($1 = '' OR tenant = $1)) zones
 GROUP BY zone ORDER BY zone";
 
-impl<D: Dialect> Sql<D> {
-    async fn recipients(&self, filter: &RecipientFilter) -> Result<Listed<ListedRecipient, RecipientPlace>> {
+impl<D: Dialect> SqlStore<D> {
+    async fn recipients(&self, filter: &RecipientFilter) -> Result<ListPage<ListedRecipient, RecipientPlace>> {
         Self::list_recipients(&mut *self.reader.acquire().await?, filter).await
     }
 
-    async fn strangers(&self, people: &BTreeSet<PersonId>) -> Result<BTreeSet<PersonId>> {
+    async fn unknown_people(&self, people: &BTreeSet<PersonId>) -> Result<BTreeSet<PersonId>> {
         let asked: Vec<_> = people.iter().collect();
         let mut connection = self.reader.acquire().await?;
         let mut strangers = BTreeSet::new();
         for page in asked.chunks(BATCH_EVENTS) {
             let rows: Vec<(String, String)> =
-                query_as(D::pick(STRANGERS)).bind(json(&page)?).fetch_all(&mut *connection).await?;
+                query_as(D::pick_variant(STRANGERS)).bind(to_json(&page)?).fetch_all(&mut *connection).await?;
             strangers.extend(rows.into_iter().map(|(tenant, user)| PersonId { tenant, user }));
         }
         connection.release();
         Ok(strangers)
     }
 
-    async fn directory_rows(&self, page: &Page<RecipientPlace>) -> Result<Listed<Recipient, RecipientPlace>> {
+    async fn directory_rows(&self, page: &PageRequest<RecipientPlace>) -> Result<ListPage<Recipient, RecipientPlace>> {
         Self::list_directory(&mut *self.reader.acquire().await?, page).await
     }
 
-    async fn chosen_zones(&self, page: &Page<KeyPlace>) -> Result<Listed<(Key, String), KeyPlace>> {
+    async fn chosen_zones(&self, page: &PageRequest<KeyPlace>) -> Result<ListPage<(Key, String), KeyPlace>> {
         Self::list_chosen_zones(&mut *self.reader.acquire().await?, page).await
     }
 
     async fn count_zones(&self, tenant: Option<&str>) -> Result<Vec<(String, u64)>> {
         let counts = query_as(ZONES).bind(tenant.unwrap_or_default().to_owned());
         let counts: Vec<(String, i64)> = counts.fetch_all(&mut *self.reader.acquire().await?).await?;
-        counts.into_iter().map(|(zone, rows)| Ok((zone, number(rows)?))).collect()
+        counts.into_iter().map(|(zone, rows)| Ok((zone, checked_number(rows)?))).collect()
     }
 
-    async fn person(&self, person: &PersonId) -> Result<Person> {
-        let mut tx = self.read().await?;
+    async fn person(&self, person: &PersonId) -> Result<PersonRecord> {
+        let mut tx = self.begin_read().await?;
         let known = Self::read_person(&mut tx, person).await?;
         tx.commit().await?;
         Ok(known)
     }
 
-    async fn held(
+    async fn person_rows(
         &self,
         key: &Key,
         addresses: &BTreeSet<String>,
-        part: Part,
-        page: &Page<RowPlace>,
-    ) -> Result<Listed<Value, RowPlace>> {
-        let mut tx = self.read().await?;
+        part: PersonRowKind,
+        page: &PageRequest<RowPlace>,
+    ) -> Result<ListPage<Value, RowPlace>> {
+        let mut tx = self.begin_read().await?;
         let rows = Self::rows_about(&mut tx, key, addresses, part, page).await?;
         tx.commit().await?;
         Ok(rows)
@@ -164,8 +164,8 @@ SELECT DISTINCT m.envelope_to, m.former_envelopes FROM digests d JOIN messages m
 WHERE d.tenant = $1 AND d.user_id = $2
 UNION SELECT envelope_to, former_envelopes FROM messages WHERE tenant = $1 AND user_id = $2 AND digest_id IS NULL";
 
-impl<D: Dialect> Sql<D> {
-    async fn read_person(connection: &mut D::Connection, person: &PersonId) -> Result<Person> {
+impl<D: Dialect> SqlStore<D> {
+    async fn read_person(connection: &mut D::Connection, person: &PersonId) -> Result<PersonRecord> {
         let recipient: Vec<Recipient> = Self::of_person(&mut *connection, RECIPIENT, person).await?;
         let recipient = recipient.into_iter().next();
         let preferences: Vec<PersonsChoice> = Self::of_person(&mut *connection, CHOICES, person).await?;
@@ -176,14 +176,14 @@ impl<D: Dialect> Sql<D> {
         let envelopes = query_as(ENVELOPES_OF).bind(&person.tenant).bind(&person.user);
         let envelopes: Vec<EnvelopeRow> = envelopes.fetch_all(&mut *connection).await?;
         let envelopes = envelopes.iter().flat_map(EnvelopeRow::addresses);
-        let mut addresses: BTreeSet<_> = envelopes.map(|address| EmailAddress::folded(address)).collect();
-        addresses.extend(recipient.iter().map(|recipient| EmailAddress::folded(&recipient.address)));
+        let mut addresses: BTreeSet<_> = envelopes.map(|address| EmailAddress::normalize_address(address)).collect();
+        addresses.extend(recipient.iter().map(|recipient| EmailAddress::normalize_address(&recipient.address)));
         let suppressions = Self::suppressions_of(connection, &person.tenant, &addresses).await?;
         digest_types.extend(workflows.into_iter().map(|key| key.digest_type));
         digest_types.extend(preferences.iter().map(|choice| choice.digest_type.clone()));
         digest_types.extend(consents.iter().map(|consent| consent.digest_type.clone()));
         digest_types.extend(readings.iter().map(|reading| reading.digest_type.clone()));
-        Ok(Person { recipient, preferences, consents, readings, suppressions, addresses, digest_types })
+        Ok(PersonRecord { recipient, preferences, consents, readings, suppressions, addresses, digest_types })
     }
 
     async fn workflows_of(connection: &mut D::Connection, person: &PersonId) -> Result<Vec<Key>> {
@@ -199,7 +199,7 @@ impl<D: Dialect> Sql<D> {
         Ok(keys.filter(|key| key.tenant == *tenant && key.user == *user).collect())
     }
 
-    pub(crate) async fn of_person<T: Record + Send + Unpin>(
+    pub(crate) async fn of_person<T: RowRecord + Send + Unpin>(
         connection: &mut D::Connection,
         statement: &'static str,
         PersonId { tenant, user }: &PersonId,
@@ -236,7 +236,7 @@ pub fn workflows_between(tenant: &str) -> [String; 2] {
 row! {
 pub struct EnvelopeRow {
     envelope_to: String,
-    former_envelopes: Option<Json<BTreeSet<String>>>,
+    former_envelopes: Option<JsonColumn<BTreeSet<String>>>,
 }
 }
 
@@ -246,7 +246,7 @@ impl EnvelopeRow {
     }
 }
 
-record!(row => PersonsChoice { digest_type, chosen: column(row, "chosen").map(|Json(chosen)| chosen)?, revision, changed_at });
+record!(row => PersonsChoice { digest_type, chosen: column(row, "chosen").map(|JsonColumn(chosen)| chosen)?, revision, changed_at });
 record!(row => PersonsConsent { digest_type, consent, changed_at });
 record!(row => PersonsReading { digest_type, read_at, sign_at });
 
@@ -271,7 +271,7 @@ ORDER BY tenant, user_id LIMIT $8"
 
 /// `$1` tenant, `$2` folded address, `$3` JSON array of all names for a zone, `$4` locale; each may be empty.
 /// `$5`: only suppressed ones. After the tenant `$6` and the user `$7`; `$8` limit.
-pub const RECIPIENTS: Variants = Variants {
+pub const RECIPIENTS: StatementVariants = StatementVariants {
     sqlite: recipients!("SELECT value FROM jsonb_each($3)"),
     postgres: recipients!("SELECT jsonb_array_elements_text($3::jsonb)"),
 };
@@ -285,27 +285,27 @@ SELECT tenant, digest_type, user_id, chosen->>'zone' AS zone FROM preferences
 WHERE chosen->>'zone' IS NOT NULL AND (tenant, digest_type, user_id) > ($1, $2, $3)
 ORDER BY tenant, digest_type, user_id LIMIT $4";
 
-impl<D: Dialect> Sql<D> {
+impl<D: Dialect> SqlStore<D> {
     async fn list_directory(
         connection: &mut D::Connection,
-        page: &Page<RecipientPlace>,
-    ) -> Result<Listed<Recipient, RecipientPlace>> {
-        let (tenant, user) = page.after.clone().map(|Cursor(place)| place).unwrap_or_default();
+        page: &PageRequest<RecipientPlace>,
+    ) -> Result<ListPage<Recipient, RecipientPlace>> {
+        let (tenant, user) = page.after.clone().map(|PageCursor(place)| place).unwrap_or_default();
         let rows = query(DIRECTORY).bind(tenant).bind(user).bind(page.rows_to_read());
         let rows = rows.try_map(Self::to_record).fetch_all(connection).await?;
-        Ok(page.listed(rows, |last: &Recipient| (last.tenant.clone(), last.user.clone())))
+        Ok(page.build_page(rows, |last: &Recipient| (last.tenant.clone(), last.user.clone())))
     }
 
     async fn list_chosen_zones(
         connection: &mut D::Connection,
-        page: &Page<KeyPlace>,
-    ) -> Result<Listed<(Key, String), KeyPlace>> {
-        let (tenant, digest_type, user) = page.after.clone().map(|Cursor(place)| place).unwrap_or_default();
+        page: &PageRequest<KeyPlace>,
+    ) -> Result<ListPage<(Key, String), KeyPlace>> {
+        let (tenant, digest_type, user) = page.after.clone().map(|PageCursor(place)| place).unwrap_or_default();
         let rows = query_as(CHOSEN_ZONES).bind(tenant).bind(digest_type).bind(user).bind(page.rows_to_read());
         let rows: Vec<(String, String, String, String)> = rows.fetch_all(connection).await?;
         let rows = rows.into_iter().map(|(tenant, digest_type, user, zone)| (Key { tenant, digest_type, user }, zone));
         let rows = rows.collect();
-        Ok(page.listed(rows, |(last, _): &(Key, String)| {
+        Ok(page.build_page(rows, |(last, _): &(Key, String)| {
             (last.tenant.clone(), last.digest_type.clone(), last.user.clone())
         }))
     }
@@ -313,22 +313,22 @@ impl<D: Dialect> Sql<D> {
     async fn list_recipients(
         connection: &mut D::Connection,
         filter: &RecipientFilter,
-    ) -> Result<Listed<ListedRecipient, RecipientPlace>> {
+    ) -> Result<ListPage<ListedRecipient, RecipientPlace>> {
         let RecipientFilter { tenant, address, zone, locale, suppressed, page } = filter;
         let text = |part: &Option<String>| part.clone().unwrap_or_default();
-        let (after_tenant, after_user) = page.after.clone().map(|Cursor(place)| place).unwrap_or_default();
+        let (after_tenant, after_user) = page.after.clone().map(|PageCursor(place)| place).unwrap_or_default();
         let names = zone.as_deref().map(zone_aliases).unwrap_or_default();
-        let rows = query(D::pick(RECIPIENTS))
+        let rows = query(D::pick_variant(RECIPIENTS))
             .bind(text(tenant))
-            .bind(EmailAddress::folded(address.as_deref().unwrap_or_default()))
-            .bind(json(&names)?)
+            .bind(EmailAddress::normalize_address(address.as_deref().unwrap_or_default()))
+            .bind(to_json(&names)?)
             .bind(text(locale))
             .bind(*suppressed)
             .bind(after_tenant)
             .bind(after_user)
             .bind(page.rows_to_read());
         let rows = rows.try_map(Self::to_record).fetch_all(connection).await?;
-        Ok(page.listed(rows, |last: &ListedRecipient| (last.recipient.tenant.clone(), last.recipient.user.clone())))
+        Ok(page.build_page(rows, |last: &ListedRecipient| (last.recipient.tenant.clone(), last.recipient.user.clone())))
     }
 }
 

@@ -20,7 +20,7 @@ impl Pseudonyms {
     /// The pseudonym of a tenant's address, given in the spelling used for suppressions. A pseudonym is
     /// returned unchanged.
     #[must_use]
-    pub fn of(&self, tenant: &str, folded: &str) -> String {
+    pub fn pseudonym_of(&self, tenant: &str, folded: &str) -> String {
         if folded.starts_with(PREFIX) {
             return folded.to_owned();
         }
@@ -36,14 +36,14 @@ mod tests {
     #[test]
     fn a_pseudonym_depends_on_secret_tenant_and_address() {
         let pseudonyms = Pseudonyms::new(b"secret");
-        let ann = pseudonyms.of("acme", "ann@example.com");
-        assert_eq!(ann, pseudonyms.of("acme", "ann@example.com"));
-        assert_eq!(ann, pseudonyms.of("acme", &ann), "a pseudonym of a pseudonym");
+        let ann = pseudonyms.pseudonym_of("acme", "ann@example.com");
+        assert_eq!(ann, pseudonyms.pseudonym_of("acme", "ann@example.com"));
+        assert_eq!(ann, pseudonyms.pseudonym_of("acme", &ann), "a pseudonym of a pseudonym");
         assert_eq!(ann.len(), PREFIX.len() + 64);
         let others = [
-            pseudonyms.of("other", "ann@example.com"),
-            pseudonyms.of("acme", "bo@example.com"),
-            Pseudonyms::new(b"another").of("acme", "ann@example.com"),
+            pseudonyms.pseudonym_of("other", "ann@example.com"),
+            pseudonyms.pseudonym_of("acme", "bo@example.com"),
+            Pseudonyms::new(b"another").pseudonym_of("acme", "ann@example.com"),
         ];
         assert!(others.iter().all(|other| *other != ann));
     }

@@ -6,39 +6,40 @@ use jiff::Timestamp;
 use sqlx::{error::BoxDynError, query, query_as};
 use tidings_model::{
     EmailAddress,
-    breaker::Evidence,
+    breaker::DeliveryEvidence,
     delivery_events::{
-        Against, Bounce, Kind, Known, LetterEmitted, Recorded, Report, ReportRecord, Reported, RequestRecorded, Status,
-        Unrecorded, WebhookRequest, Which, effects,
+        BounceKind, CheckedDeliveryEvent, DeliveryReport, EffectContext, EnhancedStatus, EventEffect, EventRejection,
+        LetterEmitted, MessageReference, ReportKind, ReportRecord, RequestRecorded, TenantEvidence, WebhookRequest,
+        delivery_effects,
     },
-    records::{AuditEntry, MessageRecord, Origin, Reason, WebhookLetterId},
-    report::Counted,
-    window::{Closed, Outcome},
+    records::{AuditEntry, MessageOrigin, MessageRecord, SuppressionReason, WebhookLetterId},
+    report::CountedReport,
+    window::{DigestOutcome, WindowEnd},
 };
 use uuid::Uuid;
 
 use crate::{
-    Error, Result,
+    Result, StoreError,
     attempts::{SENT_DIGEST, SENT_MESSAGE},
     digest::{LockedMessage, MESSAGE_RECORD, MESSAGE_RECORDS},
     pseudonym::PREFIX,
     sql::{
-        Sql, calls,
-        columns::{Column, column, record, unknown},
-        dialect::{Dialect, Variants},
-        json,
+        SqlStore, calls,
+        columns::{ColumnValue, column, record, unknown_word},
+        dialect::{Dialect, StatementVariants},
+        to_json,
     },
     suppressions::LIFT,
 };
 
 calls! {
-    pub trait Reports {
-        /// Records a delivery event once, with its [effects](tidings_model::delivery_events::effects), in one
+    pub trait ReportStore {
+        /// Records a delivery event once, with its [effects](tidings_model::delivery_events::delivery_effects), in one
         /// transaction. `soft_bounces` consecutive soft bounces suppress an address. Returns `None` if the
         /// tenant has no such message, or the reporting relay was not given it.
         #[span(tenant = event.tenant, relay = event.relay)]
-        async fn put_delivery_event(&self, event: &Reported, soft_bounces: u32, now: Timestamp)
-        -> Result<Option<Recorded>>;
+        async fn put_delivery_event(&self, event: &CheckedDeliveryEvent, soft_bounces: u32, now: Timestamp)
+        -> Result<Option<EventEffect>>;
 
         /// Records a whole webhook request in one transaction: its token, events with effects, and unusable
         /// parts. Safe to repeat. Rejects the request if its token was used with another body.
@@ -56,7 +57,7 @@ calls! {
         async fn emit_webhook_letter(
             &self,
             id: &WebhookLetterId,
-            events: &[Reported],
+            events: &[CheckedDeliveryEvent],
             soft_bounces: u32,
             entry: &AuditEntry,
         ) -> Result<LetterEmitted>;
@@ -77,7 +78,7 @@ calls! {
 
 /// `$1` is a list of [tenant, address in lower case]. Locks each in this order, even if it has no row. Lock
 /// messages first.
-pub const LOCK_ADDRESSES: Variants = Variants {
+pub const LOCK_ADDRESSES: StatementVariants = StatementVariants {
     sqlite: "SELECT $1",
     postgres: "SELECT pg_advisory_xact_lock(hashtextextended(value->>0 || ' ' || (value->>1), 0))
                FROM jsonb_array_elements($1::jsonb)",
@@ -137,16 +138,16 @@ const NO: &str = "no";
 
 pub const REPORT_MESSAGE: &str = "UPDATE messages SET state = $2, why = $3 WHERE id = $1 AND closed_at IS NOT NULL";
 
-impl<D: Dialect> Sql<D> {
+impl<D: Dialect> SqlStore<D> {
     async fn put_delivery_event(
         &self,
-        event: &Reported,
+        event: &CheckedDeliveryEvent,
         soft_bounces: u32,
         now: Timestamp,
-    ) -> Result<Option<Recorded>> {
-        let mut tx = self.write().await?;
+    ) -> Result<Option<EventEffect>> {
+        let mut tx = self.begin_write().await?;
         let Ok(id) = Self::find_reported(&mut tx, event).await? else { return Ok(None) };
-        let held = Self::hold(&mut tx, &[id].into()).await?;
+        let held = Self::lock_reported(&mut tx, &[id].into()).await?;
         let recorded = Self::record_about(&mut tx, &held[&id], &[event], soft_bounces, now).await?;
         tx.commit().await?;
         Ok(recorded.into_iter().next())
@@ -158,7 +159,7 @@ impl<D: Dialect> Sql<D> {
         soft_bounces: u32,
         now: Timestamp,
     ) -> Result<RequestRecorded> {
-        let mut tx = self.write().await?;
+        let mut tx = self.begin_write().await?;
         let recorded = Self::record_request(&mut tx, request, soft_bounces, now).await?;
         tx.commit().await?;
         Ok(recorded)
@@ -167,11 +168,11 @@ impl<D: Dialect> Sql<D> {
     async fn emit_webhook_letter(
         &self,
         id: &WebhookLetterId,
-        events: &[Reported],
+        events: &[CheckedDeliveryEvent],
         soft_bounces: u32,
         entry: &AuditEntry,
     ) -> Result<LetterEmitted> {
-        let mut tx = self.write().await?;
+        let mut tx = self.begin_write().await?;
         let emitted = Self::emit_letter(&mut tx, id, events, soft_bounces, entry).await?;
         if matches!(emitted, LetterEmitted::Now(_)) {
             tx.commit().await?;
@@ -184,7 +185,7 @@ impl<D: Dialect> Sql<D> {
     }
 
     async fn count_unsubscribed(&self, message: Uuid) -> Result<()> {
-        Self::mark_reported(&mut *self.writer.acquire().await?, message, [Counted::Unsubscribed]).await
+        Self::mark_reported(&mut *self.writer.acquire().await?, message, [CountedReport::Unsubscribed]).await
     }
 
     async fn delivery_events(&self, message: Uuid) -> Result<Vec<ReportRecord>> {
@@ -192,10 +193,13 @@ impl<D: Dialect> Sql<D> {
     }
 }
 
-impl<D: Dialect> Sql<D> {
+impl<D: Dialect> SqlStore<D> {
     /// Locks the messages, then their addresses, each in a fixed order. Otherwise two requests for the same
     /// messages could deadlock, and two messages to one address bouncing at once would miss each other.
-    pub(super) async fn hold(tx: &mut D::Connection, messages: &BTreeSet<Uuid>) -> Result<BTreeMap<Uuid, Held>> {
+    pub(super) async fn lock_reported(
+        tx: &mut D::Connection,
+        messages: &BTreeSet<Uuid>,
+    ) -> Result<BTreeMap<Uuid, LockedEnvelope>> {
         if messages.is_empty() {
             return Ok(BTreeMap::new());
         }
@@ -204,18 +208,18 @@ impl<D: Dialect> Sql<D> {
             locked.insert(*message, Self::lock_message(&mut *tx, *message).await?);
         }
         let ids: Vec<_> = messages.iter().map(|id| [id.to_string()]).collect();
-        let rows = query(Self::each(MESSAGE_RECORDS)).bind(json(&ids)?).try_map(Self::to_record);
+        let rows = query(Self::expand_each(MESSAGE_RECORDS)).bind(to_json(&ids)?).try_map(Self::to_record);
         let rows: Vec<MessageRecord> = rows.fetch_all(&mut *tx).await?;
         let held = rows.into_iter().filter_map(|message| {
             let locked = locked.remove(&message.id)?;
-            Some((message.id, Held { message, locked }))
+            Some((message.id, LockedEnvelope { message, locked }))
         });
         let held: BTreeMap<_, _> = held.collect();
         if let Some(id) = locked.keys().next() {
-            return Err(Error::Broken(format!("message {id} is not in the outbox")));
+            return Err(StoreError::Broken(format!("message {id} is not in the outbox")));
         }
         let addresses: BTreeSet<_> = held.values().map(|held| held.address()).collect();
-        query(D::pick(LOCK_ADDRESSES)).bind(json(&addresses)?).execute(tx).await?;
+        query(D::pick_variant(LOCK_ADDRESSES)).bind(to_json(&addresses)?).execute(tx).await?;
         Ok(held)
     }
 
@@ -223,17 +227,17 @@ impl<D: Dialect> Sql<D> {
     /// many events there are.
     pub(super) async fn record_about(
         tx: &mut D::Connection,
-        held: &Held,
-        events: &[&Reported],
+        held: &LockedEnvelope,
+        events: &[&CheckedDeliveryEvent],
         soft_bounces: u32,
         now: Timestamp,
-    ) -> Result<Vec<Recorded>> {
+    ) -> Result<Vec<EventEffect>> {
         let message = &held.message;
         let (mut recorded, mut new) = (Vec::with_capacity(events.len()), Vec::new());
         for event in events {
             let event = spoken_of(message, event);
             let withdrawn = match (&message.origin, event.report.kind) {
-                (Origin::Digest(key), Kind::Unsubscribed) if !is_erased(message) => Some(key.clone()),
+                (MessageOrigin::Digest(key), ReportKind::Unsubscribed) if !is_erased(message) => Some(key.clone()),
                 _ => None,
             };
             let again = !Self::insert_report(&mut *tx, message, &event, now).await?;
@@ -241,21 +245,28 @@ impl<D: Dialect> Sql<D> {
                 Self::put_reading(&mut *tx, message, &event.report).await?;
                 new.push((recorded.len(), event));
             }
-            recorded.push(Recorded { message: message.id, again, withdrawn, against: None });
+            recorded.push(EventEffect { message: message.id, again, withdrawn, against: None });
         }
         if new.is_empty() {
             return Ok(recorded);
         }
-        Self::mark_reported(&mut *tx, message.id, new.iter().map(|(_, event)| Counted::of(&event.report))).await?;
-        Self::carry_out(&mut *tx, held, &decisive(new.iter().map(|(_, event)| event)), soft_bounces, now).await?;
-        let evidence: Vec<_> = new.iter().filter_map(|(at, event)| Some((*at, evidence(&event.report)?))).collect();
+        Self::mark_reported(
+            &mut *tx,
+            message.id,
+            new.iter().map(|(_, event)| CountedReport::from_report(&event.report)),
+        )
+        .await?;
+        Self::carry_out(&mut *tx, held, &decisive_events(new.iter().map(|(_, event)| event)), soft_bounces, now)
+            .await?;
+        let evidence: Vec<_> =
+            new.iter().filter_map(|(at, event)| Some((*at, relay_evidence(&event.report)?))).collect();
         let relay = match evidence.first() {
             Some((at, _)) => Self::taken_by(tx, message.id, events[*at]).await?,
             None => None,
         };
         for (at, evidence) in evidence {
             let tenant = message.origin.tenant().to_owned();
-            recorded[at].against = relay.clone().map(|relay| Against { relay, tenant, evidence });
+            recorded[at].against = relay.clone().map(|relay| TenantEvidence { relay, tenant, evidence });
         }
         Ok(recorded)
     }
@@ -268,46 +279,47 @@ impl<D: Dialect> Sql<D> {
     /// treated as unknown.
     pub(super) async fn find_reported(
         connection: &mut D::Connection,
-        event: &Reported,
-    ) -> Result<std::result::Result<Uuid, Unrecorded>> {
+        event: &CheckedDeliveryEvent,
+    ) -> Result<std::result::Result<Uuid, EventRejection>> {
         let tenant = event.tenant.clone().unwrap_or_default();
         for which in &event.of {
             let (statement, ids) = match which {
-                Which::Id(id) => (REPORTED_MESSAGE, vec![id.to_string(), String::new()]),
-                Which::MessageId(message_id) => (REPORTED_MESSAGE, vec![String::new(), message_id.clone()]),
-                Which::RelayId(relay_id) => (MESSAGE_OF_RELAY_ID, vec![relay_id.clone()]),
+                MessageReference::Id(id) => (REPORTED_MESSAGE, vec![id.to_string(), String::new()]),
+                MessageReference::MessageId(message_id) => (REPORTED_MESSAGE, vec![String::new(), message_id.clone()]),
+                MessageReference::RelayId(relay_id) => (MESSAGE_OF_RELAY_ID, vec![relay_id.clone()]),
             };
-            let statement = query_as(Self::each(statement)).bind(names(event)?).bind(event.relay.is_none());
+            let statement =
+                query_as(Self::expand_each(statement)).bind(relay_names(event)?).bind(event.relay.is_none());
             let statement = ids.into_iter().fold(statement, |statement, id| statement.bind(id));
             let found: Vec<(String, i64)> = statement.bind(tenant.clone()).fetch_all(&mut *connection).await?;
             match found.as_slice() {
                 [] => {}
-                [(_, 0)] => return Ok(Err(Unrecorded::OtherRelay)),
+                [(_, 0)] => return Ok(Err(EventRejection::OtherRelay)),
                 [(id, _)] => {
-                    let broken = |_| Error::Broken(format!("a message id in the store: {id:?}"));
+                    let broken = |_| StoreError::Broken(format!("a message id in the store: {id:?}"));
                     return id.parse().map(Ok).map_err(broken);
                 }
                 _ => break,
             }
         }
-        Ok(Err(Unrecorded::UnknownMessage))
+        Ok(Err(EventRejection::UnknownMessage))
     }
 
     async fn insert_report(
         connection: &mut D::Connection,
         message: &MessageRecord,
-        event: &Reported,
+        event: &CheckedDeliveryEvent,
         now: Timestamp,
     ) -> Result<bool> {
-        let Report { kind, status, diagnostic, occurred_at, never_sent, machine, url } = &event.report;
+        let DeliveryReport { kind, status, diagnostic, occurred_at, never_sent, machine, url } = &event.report;
         let machine = machine.map_or("", |machine| if machine { YES } else { NO });
         let insert = query(PUT_DELIVERY_EVENT)
             .bind(message.id.to_string())
-            .bind(event.report.id(message.id).to_string())
+            .bind(event.report.report_id(message.id).to_string())
             .bind(message.origin.tenant().to_owned())
-            .bind(EmailAddress::folded(&message.envelope_to))
+            .bind(EmailAddress::normalize_address(&message.envelope_to))
             .bind(kind.name().to_owned())
-            .bind(kind.bounce().map_or("", Bounce::name).to_owned())
+            .bind(kind.bounce().map_or("", BounceKind::name).to_owned())
             .bind(status.map(|status| status.to_string()).unwrap_or_default())
             .bind(diagnostic.clone())
             .bind(event.relay.clone().unwrap_or_default())
@@ -317,33 +329,34 @@ impl<D: Dialect> Sql<D> {
             .bind(*never_sent)
             .bind(machine.to_owned())
             .bind(url.clone().unwrap_or_default());
-        Ok(D::rows(&insert.execute(connection).await?) > 0)
+        Ok(D::changed_rows(&insert.execute(connection).await?) > 0)
     }
 
     async fn carry_out(
         tx: &mut D::Connection,
-        held: &Held,
-        events: &[&Reported],
+        held: &LockedEnvelope,
+        events: &[&CheckedDeliveryEvent],
         soft_bounces: u32,
         now: Timestamp,
     ) -> Result<()> {
         if events.is_empty() {
             return Ok(());
         }
-        let Held { message, locked } = held;
+        let LockedEnvelope { message, locked } = held;
         let [tenant, address] = held.address();
         let soft = query_as(SOFT_BOUNCED).bind(tenant.clone()).bind(address.clone()).bind(i64::from(soft_bounces));
         let soft: Vec<(i64,)> = soft.fetch_all(&mut *tx).await?;
         let soft = soft
             .into_iter()
-            .map(|(at,)| <Timestamp as Column>::read(at).map_err(|error| Error::Broken(error.to_string())))
+            .map(|(at,)| <Timestamp as ColumnValue>::read(at).map_err(|error| StoreError::Broken(error.to_string())))
             .collect::<Result<Vec<_>>>()?;
         let reports = Self::reports(&mut *tx, message.id).await?;
         let reports: Vec<_> = reports.into_iter().map(|record| record.report).collect();
         let effects = events.iter().map(|event| {
             let relay = event.relay.as_deref();
-            let known = Known { message, reports: &reports, soft_bounced: &soft, most: soft_bounces, relay, now };
-            (effects(&known, &event.report), event.report.occurred_at)
+            let known =
+                EffectContext { message, reports: &reports, soft_bounced: &soft, most: soft_bounces, relay, now };
+            (delivery_effects(&known, &event.report), event.report.occurred_at)
         });
         let effects: Vec<_> = effects.collect();
         if effects.iter().any(|(effects, _)| effects.taken) {
@@ -355,8 +368,8 @@ impl<D: Dialect> Sql<D> {
         }
         for (effects, occurred_at) in &effects {
             if effects.forgiven {
-                let forgive = query(D::pick(LIFT)).bind(tenant.clone()).bind(json(&[&address])?);
-                let forgive = forgive.bind(Reason::SoftBounces.name().to_owned());
+                let forgive = query(D::pick_variant(LIFT)).bind(tenant.clone()).bind(to_json(&[&address])?);
+                let forgive = forgive.bind(SuppressionReason::SoftBounces.name().to_owned());
                 forgive.execute(&mut *tx).await?;
             }
             if let Some(suppression) = &effects.suppress {
@@ -386,15 +399,19 @@ impl<D: Dialect> Sql<D> {
             query(statement).bind(id.clone()).bind(at).execute(&mut *connection).await?;
         }
         if locked.closed.is_none() {
-            let sent = Closed { outcome: Outcome::Sent, why: String::new() };
-            Self::fence(&mut *connection, &id, now).await?;
-            Self::end(connection, message, &sent, false, now).await?;
+            let sent = WindowEnd { outcome: DigestOutcome::Sent, why: String::new() };
+            Self::fence_attempt(&mut *connection, &id, now).await?;
+            Self::apply_end(connection, message, &sent, false, now).await?;
         }
         Ok(())
     }
 
-    async fn taken_by(connection: &mut D::Connection, message: Uuid, event: &Reported) -> Result<Option<String>> {
-        let taken = query_as(Self::each(TAKEN_BY)).bind(names(event)?).bind(event.relay.is_none());
+    async fn taken_by(
+        connection: &mut D::Connection,
+        message: Uuid,
+        event: &CheckedDeliveryEvent,
+    ) -> Result<Option<String>> {
+        let taken = query_as(Self::expand_each(TAKEN_BY)).bind(relay_names(event)?).bind(event.relay.is_none());
         let row = taken.bind(message.to_string()).fetch_optional(connection).await?;
         Ok(row.map(|(relay,): (String,)| relay))
     }
@@ -405,28 +422,28 @@ impl<D: Dialect> Sql<D> {
     }
 }
 
-pub(super) struct Held {
+pub(super) struct LockedEnvelope {
     pub message: MessageRecord,
     locked: LockedMessage,
 }
 
-impl Held {
+impl LockedEnvelope {
     fn address(&self) -> [String; 2] {
-        [self.message.origin.tenant().to_owned(), EmailAddress::folded(&self.message.envelope_to)]
+        [self.message.origin.tenant().to_owned(), EmailAddress::normalize_address(&self.message.envelope_to)]
     }
 }
 
 /// The first and the last event of each kind with effects, by time. Those in between have no effect: a
 /// suppression uses the first one's time, and a preference changed after the first is only overridden by the
 /// last.
-fn decisive<'a>(events: impl Iterator<Item = &'a Reported>) -> Vec<&'a Reported> {
+fn decisive_events<'a>(events: impl Iterator<Item = &'a CheckedDeliveryEvent>) -> Vec<&'a CheckedDeliveryEvent> {
     let mut kinds = BTreeMap::new();
     for event in events {
-        let Report { kind, never_sent, occurred_at, .. } = &event.report;
-        if matches!(kind, Kind::Deferred | Kind::Opened | Kind::Clicked) {
+        let DeliveryReport { kind, never_sent, occurred_at, .. } = &event.report;
+        if matches!(kind, ReportKind::Deferred | ReportKind::Opened | ReportKind::Clicked) {
             continue;
         }
-        let kind = (kind.name(), kind.bounce().map(Bounce::name), *never_sent);
+        let kind = (kind.name(), kind.bounce().map(BounceKind::name), *never_sent);
         let at = (*occurred_at, event.report.to_string());
         let (first, last) = kinds.entry(kind).or_insert_with(|| ((at.clone(), event), (at.clone(), event)));
         if at < first.0 {
@@ -442,17 +459,17 @@ fn decisive<'a>(events: impl Iterator<Item = &'a Reported>) -> Vec<&'a Reported>
 
 /// The event as evidence against the relay. A message held back by the provider reached no server, so it is
 /// no evidence.
-fn evidence(report: &Report) -> Option<Evidence> {
+fn relay_evidence(report: &DeliveryReport) -> Option<DeliveryEvidence> {
     match report.kind {
         _ if report.never_sent => None,
-        Kind::Bounced(Bounce::Hard) => Some(Evidence::Bounced),
-        Kind::Complained => Some(Evidence::Complained),
+        ReportKind::Bounced(BounceKind::Hard) => Some(DeliveryEvidence::Bounced),
+        ReportKind::Complained => Some(DeliveryEvidence::Complained),
         _ => None,
     }
 }
 
-fn names(event: &Reported) -> Result<String> {
-    json(&event.relay.iter().chain(&event.reports_for).map(|name| [name]).collect::<Vec<_>>())
+fn relay_names(event: &CheckedDeliveryEvent) -> Result<String> {
+    to_json(&event.relay.iter().chain(&event.reports_for).map(|name| [name]).collect::<Vec<_>>())
 }
 
 /// Returns `true` if the recipient was erased. We check the message, because its user id may now belong to
@@ -462,7 +479,7 @@ pub(super) fn is_erased(message: &MessageRecord) -> bool {
 }
 
 /// The event; if the recipient was erased, without the provider's text, because this may name them.
-fn spoken_of(message: &MessageRecord, event: &Reported) -> Reported {
+fn spoken_of(message: &MessageRecord, event: &CheckedDeliveryEvent) -> CheckedDeliveryEvent {
     let mut event = event.clone();
     if is_erased(message) {
         event.report.diagnostic = String::new();
@@ -471,10 +488,10 @@ fn spoken_of(message: &MessageRecord, event: &Reported) -> Reported {
     event
 }
 
-record!(row => ReportRecord { report: Report::read::<D>(row)?, relay, event_id, received_at });
+record!(row => ReportRecord { report: DeliveryReport::read::<D>(row)?, relay, event_id, received_at });
 
-record!(row => Report {
-    kind: kind::<D>(row)?,
+record!(row => DeliveryReport {
+    kind: read_kind::<D>(row)?,
     status,
     diagnostic,
     occurred_at,
@@ -483,17 +500,17 @@ record!(row => Report {
     url,
 });
 
-fn kind<D: Dialect>(row: &D::Row) -> sqlx::Result<Kind> {
+fn read_kind<D: Dialect>(row: &D::Row) -> sqlx::Result<ReportKind> {
     let (name, bounce): (String, Option<String>) = (column(row, "kind")?, column(row, "bounce")?);
-    let is = |kind: &Kind| kind.name() == name && kind.bounce().map(Bounce::name) == bounce.as_deref();
-    let kind = Kind::ALL.into_iter().find(is);
+    let is = |kind: &ReportKind| kind.name() == name && kind.bounce().map(BounceKind::name) == bounce.as_deref();
+    let kind = ReportKind::ALL.into_iter().find(is);
     kind.ok_or_else(|| sqlx::Error::ColumnDecode {
         index: "kind".to_owned(),
-        source: unknown("kind of delivery event", &name),
+        source: unknown_word("kind of delivery event", &name),
     })
 }
 
-impl Column for Status {
+impl ColumnValue for EnhancedStatus {
     type Stored = String;
 
     fn read(text: String) -> std::result::Result<Self, BoxDynError> {
@@ -516,14 +533,15 @@ DELETE FROM readings WHERE (tenant, digest_type, user_id) IN
     (SELECT tenant, digest_type, user_id FROM messages
      WHERE id = $2 AND tenant = $1 AND digest_id IS NOT NULL AND erased_at IS NULL)";
 
-impl<D: Dialect> Sql<D> {
+impl<D: Dialect> SqlStore<D> {
     pub(crate) async fn put_reading(
         connection: &mut D::Connection,
         message: &MessageRecord,
-        report: &Report,
+        report: &DeliveryReport,
     ) -> Result<()> {
-        let Origin::Digest(key) = &message.origin else { return Ok(()) };
-        let by_a_machine = report.machine == Some(true) || !matches!(report.kind, Kind::Opened | Kind::Clicked);
+        let MessageOrigin::Digest(key) = &message.origin else { return Ok(()) };
+        let by_a_machine =
+            report.machine == Some(true) || !matches!(report.kind, ReportKind::Opened | ReportKind::Clicked);
         if by_a_machine || is_erased(message) {
             return Ok(());
         }

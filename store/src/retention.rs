@@ -8,22 +8,22 @@ use sqlx::{AssertSqlSafe, query, query_as};
 use tidings_model::{
     Key,
     records::AuditEntry,
-    retention::{ArchiveRecord, Cutoff, Kind, Purged, RetractExpiry},
+    retention::{ArchiveRecord, PurgeAnswer, RetentionCutoff, RetentionKind, RetractExpiry},
 };
 
 use self::selection::{
     COUNT_OLD_DEAD_LETTERS, COUNT_OLD_EVENTS, COUNT_OLD_FORWARDED, COUNT_OLD_MESSAGES, COUNT_OLD_NOTICES,
-    COUNT_OLD_REPORTS, COUNT_OLD_RETRACTS, Expired, KEYS_OF_OLD_RETRACTS, OLD_FORWARDED, OLD_NOTICES,
+    COUNT_OLD_REPORTS, COUNT_OLD_RETRACTS, ExpiredBatch, KEYS_OF_OLD_RETRACTS, OLD_FORWARDED, OLD_NOTICES,
 };
 use crate::{
     Result,
-    archive::{Archive, Batch, Written},
+    archive::{Archive, ArchiveBatch, ArchiveRange},
     catalogue,
-    sql::{Sql, calls, columns::record, dialect::Dialect, json, no_nul, within_timeout},
+    sql::{SqlStore, calls, columns::record, dialect::Dialect, no_nul, to_json, within_timeout},
 };
 
 calls! {
-    pub trait Retention {
+    pub trait RetentionStore {
         /// Archives and deletes one batch of at most `limit` rows. Without an archive it only deletes. Keeps
         /// open digests and messages, events waiting for a claim, and retracts that may cover one of these.
         /// Only retracts listed in `expiries` are deleted; others of those keys are skipped for half a day.
@@ -31,21 +31,21 @@ calls! {
         #[span(kind = cutoff.kind.name())]
         async fn purge(
             &self,
-            cutoff: Cutoff,
+            cutoff: RetentionCutoff,
             limit: u32,
             archive: Option<&Archive>,
             expiries: &[RetractExpiry],
             now: Timestamp,
-        ) -> Result<Purged>;
+        ) -> Result<PurgeAnswer>;
 
         /// Some keys with retracts from before this time that the ledger no longer needs. An open window,
         /// which only Temporal has, may still need them.
         async fn keys_of_old_retracts(&self, before: Timestamp, limit: u32, now: Timestamp) -> Result<Vec<Key>>;
 
-        /// Counts the rows all batches of [`Retention::purge`] would delete, including retracts needed by
+        /// Counts the rows all batches of [`RetentionStore::purge`] would delete, including retracts needed by
         /// open windows.
         #[span(kind = cutoff.kind.name())]
-        async fn expired(&self, cutoff: Cutoff) -> Result<u64>;
+        async fn count_expired(&self, cutoff: RetentionCutoff) -> Result<u64>;
 
         async fn archives(&self) -> Result<Vec<ArchiveRecord>>;
 
@@ -80,21 +80,21 @@ WHERE digest_id IN (SELECT value->>0 FROM {each})
 /// How long a retract needed by an open window is skipped, i.e. until the next night's upkeep.
 const NEEDED_FOR: SignedDuration = SignedDuration::from_hours(12);
 
-impl<D: Dialect> Sql<D> {
+impl<D: Dialect> SqlStore<D> {
     async fn purge(
         &self,
-        cutoff: Cutoff,
+        cutoff: RetentionCutoff,
         limit: u32,
         archive: Option<&Archive>,
         expiries: &[RetractExpiry],
         now: Timestamp,
-    ) -> Result<Purged> {
+    ) -> Result<PurgeAnswer> {
         loop {
             if let Some(purged) = self.purge_batch(cutoff, limit, archive, expiries, now).await? {
                 return Ok(purged);
             }
             if let Some(archive) = archive {
-                Self::remember(&mut *self.writer.acquire().await?, archive, Written::default(), now).await?;
+                Self::remember_files(&mut *self.writer.acquire().await?, archive, ArchiveRange::default(), now).await?;
             }
         }
     }
@@ -107,48 +107,49 @@ impl<D: Dialect> Sql<D> {
         Ok(keys.into_iter().map(|(tenant, digest_type, user)| Key { tenant, digest_type, user }).collect())
     }
 
-    async fn expired(&self, cutoff: Cutoff) -> Result<u64> {
-        let Cutoff { kind, before } = cutoff;
+    async fn count_expired(&self, cutoff: RetentionCutoff) -> Result<u64> {
+        let RetentionCutoff { kind, before } = cutoff;
         let statement = match kind {
-            Kind::Events => COUNT_OLD_EVENTS,
-            Kind::Retracts => COUNT_OLD_RETRACTS,
-            Kind::DeadLetters => COUNT_OLD_DEAD_LETTERS,
-            Kind::Messages => COUNT_OLD_MESSAGES,
-            Kind::DeliveryEvents => COUNT_OLD_REPORTS,
-            Kind::Inbox => COUNT_OLD_FORWARDED,
-            Kind::Notices => COUNT_OLD_NOTICES,
+            RetentionKind::Events => COUNT_OLD_EVENTS,
+            RetentionKind::Retracts => COUNT_OLD_RETRACTS,
+            RetentionKind::DeadLetters => COUNT_OLD_DEAD_LETTERS,
+            RetentionKind::Messages => COUNT_OLD_MESSAGES,
+            RetentionKind::DeliveryEvents => COUNT_OLD_REPORTS,
+            RetentionKind::Inbox => COUNT_OLD_FORWARDED,
+            RetentionKind::Notices => COUNT_OLD_NOTICES,
         };
         let (count,): (i64,) =
             query_as(statement).bind(before.as_millisecond()).fetch_one(&mut *self.reader.acquire().await?).await?;
-        crate::sql::number(count)
+        crate::sql::checked_number(count)
     }
 
     async fn remember_archive(&self, archive: &Archive, now: Timestamp) -> Result<()> {
-        let Some(written) = archive.written().await? else { return Ok(()) };
-        within_timeout(async { Self::remember(&mut *self.writer.acquire().await?, archive, written, now).await }).await
+        let Some(written) = archive.file_range().await? else { return Ok(()) };
+        within_timeout(async { Self::remember_files(&mut *self.writer.acquire().await?, archive, written, now).await })
+            .await
     }
 }
 
-impl<D: Dialect> Sql<D> {
+impl<D: Dialect> SqlStore<D> {
     /// Returns `None` and changes nothing if the archive must be remembered before its first file.
     async fn purge_batch(
         &self,
-        Cutoff { kind, before }: Cutoff,
+        RetentionCutoff { kind, before }: RetentionCutoff,
         limit: u32,
         archive: Option<&Archive>,
         expiries: &[RetractExpiry],
         now: Timestamp,
-    ) -> Result<Option<Purged>> {
-        let mut tx = self.write().await?;
+    ) -> Result<Option<PurgeAnswer>> {
+        let mut tx = self.begin_write().await?;
         let limit = i64::from(limit);
         let mut retired = match kind {
-            Kind::Events => Self::old_events(&mut tx, before, limit).await?,
-            Kind::Retracts => Self::old_retracts(&mut tx, before, expiries, limit, now).await?,
-            Kind::DeadLetters => Self::old_dead_letters(&mut tx, before, limit).await?,
-            Kind::Messages => Self::old_messages(&mut tx, before, limit, archive.is_some()).await?,
-            Kind::DeliveryEvents => Self::old_reports(&mut tx, before, limit).await?,
-            Kind::Inbox => Self::numbered(&mut tx, OLD_FORWARDED, before, limit).await?,
-            Kind::Notices => Self::numbered(&mut tx, OLD_NOTICES, before, limit).await?,
+            RetentionKind::Events => Self::old_events(&mut tx, before, limit).await?,
+            RetentionKind::Retracts => Self::old_retracts(&mut tx, before, expiries, limit, now).await?,
+            RetentionKind::DeadLetters => Self::old_dead_letters(&mut tx, before, limit).await?,
+            RetentionKind::Messages => Self::old_messages(&mut tx, before, limit, archive.is_some()).await?,
+            RetentionKind::DeliveryEvents => Self::old_reports(&mut tx, before, limit).await?,
+            RetentionKind::Inbox => Self::numbered_rows(&mut tx, OLD_FORWARDED, before, limit).await?,
+            RetentionKind::Notices => Self::numbered_rows(&mut tx, OLD_NOTICES, before, limit).await?,
         };
         let purged = retired.keys.len() as u64;
         let prepared = match archive {
@@ -158,52 +159,52 @@ impl<D: Dialect> Sql<D> {
                     return Ok(None);
                 }
                 let lines = std::mem::take(&mut retired.lines);
-                let prepared = archive.prepare(Batch { kind, since: retired.since, lines }).await?;
-                Self::remember(&mut tx, archive, prepared.written(), now).await?;
+                let prepared = archive.prepare_batch(ArchiveBatch { kind, since: retired.since, lines }).await?;
+                Self::remember_files(&mut tx, archive, prepared.file_range(), now).await?;
                 Some(prepared)
             }
             _ => None,
         };
         // Do this before publishing the file: if the connection broke meanwhile, its locks are lost, and
         // another call may have the rows.
-        Self::mark(&mut tx, MARK_PURGED, &retired.digests, now).await?;
+        Self::mark_digests(&mut tx, MARK_PURGED, &retired.digests, now).await?;
         Self::delete(&mut tx, kind, &retired).await?;
-        Self::mark(&mut tx, MARK_EMPTIED, &retired.visited, now).await?;
+        Self::mark_digests(&mut tx, MARK_EMPTIED, &retired.visited, now).await?;
         Self::end_wait(&mut tx).await?;
         let archived = if prepared.is_some() { purged } else { 0 };
         if let Some(prepared) = prepared {
             prepared.publish().await?;
         }
         tx.commit().await?;
-        Ok(Some(Purged { purged, archived, more: retired.more }))
+        Ok(Some(PurgeAnswer { purged, archived, more: retired.more }))
     }
 
-    async fn delete(connection: &mut D::Connection, kind: Kind, retired: &Expired) -> Result<()> {
+    async fn delete(connection: &mut D::Connection, kind: RetentionKind, retired: &ExpiredBatch) -> Result<()> {
         if !retired.keys.is_empty() {
-            if kind == Kind::Messages {
-                Self::roll_up(&mut *connection, json(&retired.keys)?).await?;
+            if kind == RetentionKind::Messages {
+                Self::roll_up(&mut *connection, to_json(&retired.keys)?).await?;
             }
-            for statement in catalogue::upkeep(kind) {
-                query(Self::each(statement)).bind(json(&retired.keys)?).execute(&mut *connection).await?;
+            for statement in catalogue::upkeep_statements(kind) {
+                query(Self::expand_each(statement)).bind(to_json(&retired.keys)?).execute(&mut *connection).await?;
             }
         }
         Ok(())
     }
 
-    async fn mark(
+    async fn mark_digests(
         connection: &mut D::Connection,
         statement: &'static str,
         digests: &[Value],
         now: Timestamp,
     ) -> Result<()> {
         if !digests.is_empty() {
-            let mark = query(Self::each(statement)).bind(json(&digests)?).bind(now.as_millisecond());
+            let mark = query(Self::expand_each(statement)).bind(to_json(&digests)?).bind(now.as_millisecond());
             mark.execute(&mut *connection).await?;
         }
         Ok(())
     }
 
-    pub(crate) fn each(statement: &str) -> AssertSqlSafe<String> {
+    pub(crate) fn expand_each(statement: &str) -> AssertSqlSafe<String> {
         AssertSqlSafe(statement.replace("{each}", D::EACH_OF_1))
     }
 }
@@ -235,25 +236,25 @@ pub const FORGET_ARCHIVE: &str = "DELETE FROM archives WHERE folder = $1";
 
 record!(row => ArchiveRecord { folder, begun_at, first_file, last_file, failed_at, failure });
 
-impl<D: Dialect> Sql<D> {
+impl<D: Dialect> SqlStore<D> {
     async fn archives(&self) -> Result<Vec<ArchiveRecord>> {
         let archives = query(ARCHIVES);
         self.read_records(archives).await
     }
 
     async fn is_remembered(connection: &mut D::Connection, archive: &Archive) -> Result<bool> {
-        let known = query_as(IS_REMEMBERED).bind(archive.name()).fetch_one(connection);
+        let known = query_as(IS_REMEMBERED).bind(archive.absolute_path()).fetch_one(connection);
         let (known,): (i64,) = known.await?;
         Ok(known > 0)
     }
 
-    async fn remember(
+    async fn remember_files(
         connection: &mut D::Connection,
         archive: &Archive,
-        Written { first, last }: Written,
+        ArchiveRange { first, last }: ArchiveRange,
         now: Timestamp,
     ) -> Result<()> {
-        let remember = query(REMEMBER).bind(archive.name()).bind(first).bind(last).bind(now.as_millisecond());
+        let remember = query(REMEMBER).bind(archive.absolute_path()).bind(first).bind(last).bind(now.as_millisecond());
         remember.execute(connection).await?;
         Ok(())
     }
@@ -264,15 +265,15 @@ impl<D: Dialect> Sql<D> {
     }
 
     async fn archive_failed(&self, archive: &Archive, why: &str, now: Timestamp) -> Result<()> {
-        let failed = query(FAILED).bind(archive.name()).bind(now.as_millisecond()).bind(no_nul(why));
+        let failed = query(FAILED).bind(archive.absolute_path()).bind(now.as_millisecond()).bind(no_nul(why));
         failed.execute(&mut *self.writer.acquire().await?).await?;
         Ok(())
     }
 
     async fn forget_archive(&self, folder: &str, entry: &AuditEntry) -> Result<bool> {
-        let mut tx = self.write().await?;
+        let mut tx = self.begin_write().await?;
         let forget = query(FORGET_ARCHIVE).bind(no_nul(folder));
-        let known = D::rows(&forget.execute(&mut *tx).await?) > 0;
+        let known = D::changed_rows(&forget.execute(&mut *tx).await?) > 0;
         if known {
             Self::audit_tenant(&mut tx, "", entry).await?;
         }

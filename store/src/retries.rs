@@ -3,31 +3,31 @@
 use jiff::Timestamp;
 use sqlx::query;
 use tidings_model::{
-    message::contract::{Retried, RetryInput},
-    records::{Actor, DigestRecord, DigestState, Exclusion},
-    step::{ReopenInput, Resumed},
-    window::{Closed, Outcome, Window},
+    message::contract::{RetryInput, RetryResult},
+    records::{AuditActor, DigestRecord, DigestState, EventExclusion},
+    step::{ReopenAnswer, ReopenInput},
+    window::{DigestOutcome, Window, WindowEnd},
 };
 
 use crate::{
     Result,
     digest::{DIGEST, LOCK_MESSAGE},
-    sql::{Sql, calls, dialect::Dialect},
+    sql::{SqlStore, calls, dialect::Dialect},
 };
 
 calls! {
     /// Both methods fence the attempt under way, and audit the command once (rule 30). They refuse if a final
     /// end stays, if nothing is left to send, or if the recipient may already have the message, unless the
     /// command allows a second copy.
-    pub trait Retries {
+    pub trait RetryStore {
         /// Reopens a digest that is still open, or ended as dropped, failed, ambiguous or unknown. The digest
         /// keeps its id and its events. An unclaimed window ends as skipped if all its events are retracted.
         #[span(key = %input.key, digest = %input.reopen.digest_id)]
-        async fn reopen(&self, input: &ReopenInput, now: Timestamp) -> Result<Resumed>;
+        async fn reopen_digest(&self, input: &ReopenInput, now: Timestamp) -> Result<ReopenAnswer>;
 
         /// Queues a single message again if it failed, was cancelled, is ambiguous or still open.
         #[span(key = %input.key)]
-        async fn retry_message(&self, input: &RetryInput, now: Timestamp) -> Result<Retried>;
+        async fn retry_message(&self, input: &RetryInput, now: Timestamp) -> Result<RetryResult>;
     }
 }
 
@@ -62,29 +62,30 @@ pub const HAS_EVENTS: &str = "SELECT recorded_at FROM events WHERE digest_id = $
 
 pub const WAS_PURGED: &str = "SELECT purged_at FROM digests WHERE digest_id = $1 AND purged_at IS NOT NULL";
 
-impl<D: Dialect> Sql<D> {
-    async fn reopen(&self, input: &ReopenInput, now: Timestamp) -> Result<Resumed> {
+impl<D: Dialect> SqlStore<D> {
+    async fn reopen_digest(&self, input: &ReopenInput, now: Timestamp) -> Result<ReopenAnswer> {
         let ReopenInput { asked_at, key, reopen } = input;
         let id = reopen.digest_id.to_string();
-        let mut tx = self.write().await?;
+        let mut tx = self.begin_write().await?;
         // Lock before reading: another transaction may change it in between.
         let was_open =
             Self::lock_if_any(&mut tx, reopen.digest_id).await?.is_some_and(|digest| digest.state == DigestState::Open);
         let digest = query(DIGEST).bind(id.clone()).try_map(Self::to_record).fetch_optional(&mut *tx).await?;
         let Some(digest) = digest.filter(|digest: &DigestRecord| digest.key == *key) else {
-            return Ok(Resumed::Refused { why: "the ledger has no such digest of this key".to_owned() });
+            return Ok(ReopenAnswer::Refused { why: "the ledger has no such digest of this key".to_owned() });
         };
-        query(D::pick(LOCK_MESSAGE)).bind(id.clone()).execute(&mut *tx).await?;
-        Self::fence(&mut tx, &id, now).await?;
-        if let Some(why) = Self::refusal(&mut tx, &digest, reopen.may_duplicate).await? {
-            return Ok(Resumed::Refused { why });
+        query(D::pick_variant(LOCK_MESSAGE)).bind(id.clone()).execute(&mut *tx).await?;
+        Self::fence_attempt(&mut tx, &id, now).await?;
+        if let Some(why) = Self::reopen_refusal(&mut tx, &digest, reopen.may_duplicate).await? {
+            return Ok(ReopenAnswer::Refused { why });
         }
         query(TAKE_BACK_EVENTS).bind(id.clone()).execute(&mut *tx).await?;
         query(REOPEN_DIGEST).bind(id.clone()).bind(now.as_millisecond()).execute(&mut *tx).await?;
         query(REOPEN_MESSAGE).bind(id.clone()).bind(reopen.may_duplicate).execute(&mut *tx).await?;
         let DigestRecord { digest_id, opened_at, due_at, .. } = digest;
         let window = Window { key: key.clone(), digest_id, opened_at, due_at };
-        if (digest.closed.is_some() || was_open) && Self::lock(&mut tx, digest_id).await?.state == DigestState::Claimed
+        if (digest.closed.is_some() || was_open)
+            && Self::lock_digest(&mut tx, digest_id).await?.state == DigestState::Claimed
         {
             // No email has these events yet, so we can exclude ones retracted since. A digest left empty must
             // end below, because it may already be open again after a lost reply.
@@ -93,76 +94,79 @@ impl<D: Dialect> Sql<D> {
         let (items, groups) = Self::items_and_groups(&mut tx, digest_id).await?;
         if items == 0 {
             if was_open {
-                let closed = Closed { outcome: Outcome::Skipped, why: Exclusion::Retracted.why().to_owned() };
-                Self::end(&mut tx, digest_id, &closed, false, now).await?;
-                Self::audit_close(&mut tx, key, digest_id, &closed, Actor::Tidings, now).await?;
+                let closed = WindowEnd {
+                    outcome: DigestOutcome::Skipped,
+                    why: EventExclusion::Retracted.ledger_reason().to_owned(),
+                };
+                Self::apply_end(&mut tx, digest_id, &closed, false, now).await?;
+                Self::audit_close(&mut tx, key, digest_id, &closed, AuditActor::Tidings, now).await?;
                 tx.commit().await?;
             }
             let why = "it cannot be sent again: its events were taken back".to_owned();
-            return Ok(Resumed::Refused { why });
+            return Ok(ReopenAnswer::Refused { why });
         }
-        let entry = reopen.order.entry("reopen", *asked_at);
+        let entry = reopen.order.audit_entry("reopen", *asked_at);
         Self::audit_once(&mut tx, key, Some(digest_id), &entry).await?;
         tx.commit().await?;
-        Ok(Resumed::Claimed { window, items, groups })
+        Ok(ReopenAnswer::Claimed { window, items, groups })
     }
 
-    async fn retry_message(&self, input: &RetryInput, now: Timestamp) -> Result<Retried> {
+    async fn retry_message(&self, input: &RetryInput, now: Timestamp) -> Result<RetryResult> {
         let RetryInput { asked_at, key, retry } = input;
         let id = key.message_id().to_string();
-        let mut tx = self.write().await?;
+        let mut tx = self.begin_write().await?;
         let Some(locked) = Self::lock_single(&mut tx, key).await? else {
-            return Ok(Retried::Refused { why: format!("the outbox has no message {key}") });
+            return Ok(RetryResult::Refused { why: format!("the outbox has no message {key}") });
         };
-        Self::fence(&mut tx, &id, now).await?;
+        Self::fence_attempt(&mut tx, &id, now).await?;
         let why = if locked.sent {
             Some("the relay took it".to_owned())
-        } else if Self::finds(&mut tx, WAS_ERASED, key.message_id()).await? {
+        } else if Self::finds_row(&mut tx, WAS_ERASED, key.message_id()).await? {
             Some("its recipient was erased".to_owned())
         } else {
             locked.closed.as_ref().and_then(message_over)
         };
         if let Some(why) = why {
-            return Ok(Retried::Refused { why });
+            return Ok(RetryResult::Refused { why });
         }
-        if !retry.may_duplicate && Self::finds(&mut tx, MAYBE_DELIVERED, key.message_id()).await? {
+        if !retry.may_duplicate && Self::finds_row(&mut tx, MAYBE_DELIVERED, key.message_id()).await? {
             let why = "an attempt was past the dot, so the recipient may have the mail; --may-duplicate sends it again";
-            return Ok(Retried::Refused { why: why.to_owned() });
+            return Ok(RetryResult::Refused { why: why.to_owned() });
         }
         query(REOPEN_MESSAGE).bind(id).bind(retry.may_duplicate).execute(&mut *tx).await?;
-        let entry = retry.order.entry("retry", *asked_at);
+        let entry = retry.order.audit_entry("retry", *asked_at);
         Self::audit_single(&mut tx, key, entry).await?;
         tx.commit().await?;
-        Ok(Retried::Queued)
+        Ok(RetryResult::Queued)
     }
 }
 
-impl<D: Dialect> Sql<D> {
-    async fn refusal(
+impl<D: Dialect> SqlStore<D> {
+    async fn reopen_refusal(
         connection: &mut D::Connection,
         digest: &DigestRecord,
         may_duplicate: bool,
     ) -> Result<Option<String>> {
         let id = digest.digest_id;
-        if let Some(why) = over(digest) {
+        if let Some(why) = final_end(digest) {
             return Ok(Some(why));
         }
-        if Self::finds(&mut *connection, WAS_SENT, id).await? {
+        if Self::finds_row(&mut *connection, WAS_SENT, id).await? {
             return Ok(Some("it was sent: the relay took its mail after all".to_owned()));
         }
-        if Self::finds(&mut *connection, WAS_ERASED, id).await? {
+        if Self::finds_row(&mut *connection, WAS_ERASED, id).await? {
             return Ok(Some("it cannot be sent again: its recipient was erased".to_owned()));
         }
-        if Self::finds(&mut *connection, WAS_PURGED, id).await? {
+        if Self::finds_row(&mut *connection, WAS_PURGED, id).await? {
             let why = "its events or its mail were too old to be kept, and upkeep deleted them";
             return Ok(Some(format!("it cannot be sent again: {why}")));
         }
-        if !Self::finds(&mut *connection, HAS_EVENTS, id).await? {
-            let returned = Self::finds(&mut *connection, WAS_RETURNED, id).await?;
+        if !Self::finds_row(&mut *connection, HAS_EVENTS, id).await? {
+            let returned = Self::finds_row(&mut *connection, WAS_RETURNED, id).await?;
             let why = if returned { "its events went on to a later digest" } else { "it has no events" };
             return Ok(Some(format!("it cannot be sent again: {why}")));
         }
-        if !may_duplicate && Self::finds(&mut *connection, MAYBE_DELIVERED, id).await? {
+        if !may_duplicate && Self::finds_row(&mut *connection, MAYBE_DELIVERED, id).await? {
             let why = "an attempt was past the dot, so the recipient may have the mail; --may-duplicate sends it again";
             return Ok(Some(why.to_owned()));
         }
@@ -171,26 +175,29 @@ impl<D: Dialect> Sql<D> {
 }
 
 /// Why this end is final, or `None`.
-fn over(digest: &DigestRecord) -> Option<String> {
+fn final_end(digest: &DigestRecord) -> Option<String> {
     let closed = digest.closed.as_ref()?;
     match closed.outcome {
-        Outcome::Sent | Outcome::Skipped | Outcome::Suppressed | Outcome::Throttled => {
+        DigestOutcome::Sent | DigestOutcome::Skipped | DigestOutcome::Suppressed | DigestOutcome::Throttled => {
             let why = if closed.why.is_empty() { String::new() } else { format!(" ({})", closed.why) };
-            let done =
-                if closed.outcome == Outcome::Sent { "" } else { "; emit its events again under new ids instead" };
+            let done = if closed.outcome == DigestOutcome::Sent {
+                ""
+            } else {
+                "; emit its events again under new ids instead"
+            };
             Some(format!("it was {}{why}{done}", closed.outcome.name()))
         }
-        Outcome::Dropped | Outcome::Failed | Outcome::Ambiguous | Outcome::Unknown => None,
+        DigestOutcome::Dropped | DigestOutcome::Failed | DigestOutcome::Ambiguous | DigestOutcome::Unknown => None,
     }
 }
 
 /// Why this end is final, or `None`.
-fn message_over(closed: &Closed) -> Option<String> {
+fn message_over(closed: &WindowEnd) -> Option<String> {
     match closed.outcome {
-        Outcome::Sent => Some("it was sent".to_owned()),
-        Outcome::Suppressed | Outcome::Skipped | Outcome::Throttled => {
+        DigestOutcome::Sent => Some("it was sent".to_owned()),
+        DigestOutcome::Suppressed | DigestOutcome::Skipped | DigestOutcome::Throttled => {
             Some(format!("it was {}: {}", closed.outcome.name(), closed.why))
         }
-        Outcome::Dropped | Outcome::Failed | Outcome::Ambiguous | Outcome::Unknown => None,
+        DigestOutcome::Dropped | DigestOutcome::Failed | DigestOutcome::Ambiguous | DigestOutcome::Unknown => None,
     }
 }

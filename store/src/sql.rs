@@ -20,14 +20,14 @@ use tokio::{
 };
 
 use self::{
-    columns::Record,
+    columns::RowRecord,
     dialect::Dialect,
-    group_commit::{Arrivals, Dots},
-    pool::{Pool, Work},
+    group_commit::{ArrivalQueue, CommitQueue},
+    pool::{DatabasePool, StoreTransaction},
     sessions::unless_dead,
 };
 use crate::sql::pool::OpenFile;
-use crate::{Error, Result, pseudonym::Pseudonyms};
+use crate::{Result, StoreError, pseudonym::Pseudonyms};
 
 pub(crate) mod columns;
 pub(crate) mod dialect;
@@ -40,48 +40,48 @@ mod sqlite;
 mod team_query;
 mod transport;
 
-pub use self::team_query::{Queried, TeamQuery, WrongQuery};
+pub use self::team_query::{TeamQuery, TeamQueryOutcome, WrongQuery};
 pub use self::transport::PostgresTransport;
 
-pub type Sqlite = Sql<sqlx::Sqlite>;
-pub type Postgres = Sql<sqlx::Postgres>;
+pub type SqliteStore = SqlStore<sqlx::Sqlite>;
+pub type PostgresStore = SqlStore<sqlx::Postgres>;
 
-pub(crate) type Aliases = (Instant, Arc<[(NameKind, String, String)]>);
+pub(crate) type CachedAliases = (Instant, Arc<[(NameKind, String, String)]>);
 
-pub enum Fault {
+pub enum InjectedFault {
     /// The call does nothing and returns this value, which must have the method's return type.
     Answer(Box<dyn Any + Send>),
     Late(Duration),
 }
 
-type Faults = Box<dyn Fn(&str) -> Option<Fault> + Send + Sync>;
+type FaultInjector = Box<dyn Fn(&str) -> Option<InjectedFault> + Send + Sync>;
 
-pub struct Sql<D: Dialect> {
-    pub(crate) writer: Arc<Pool<D>>,
-    pub(crate) reader: Arc<Pool<D>>,
+pub struct SqlStore<D: Dialect> {
+    pub(crate) writer: Arc<DatabasePool<D>>,
+    pub(crate) reader: Arc<DatabasePool<D>>,
     pub(crate) file: Option<Arc<OpenFile>>,
-    pub(crate) past_the_dot: Dots,
-    pub(crate) arrivals: Arrivals,
+    pub(crate) past_the_dot: CommitQueue,
+    pub(crate) arrivals: ArrivalQueue,
     /// A cache that expires after a while.
-    pub(crate) aliases: Mutex<Option<Aliases>>,
+    pub(crate) aliases: Mutex<Option<CachedAliases>>,
     pub(crate) pseudonyms: OnceCell<Pseudonyms>,
-    faults: OnceLock<Faults>,
+    faults: OnceLock<FaultInjector>,
 }
 
-impl<D: Dialect> Sql<D> {
+impl<D: Dialect> SqlStore<D> {
     /// Injects faults into all later calls, for a test. Only the first call counts.
-    pub fn set_faults(&self, faults: impl Fn(&str) -> Option<Fault> + Send + Sync + 'static) {
+    pub fn set_faults(&self, faults: impl Fn(&str) -> Option<InjectedFault> + Send + Sync + 'static) {
         let _ = self.faults.set(Box::new(faults));
     }
 
-    pub(crate) async fn call<T: 'static>(
+    pub(crate) async fn run_call<T: 'static>(
         &self,
         method: &'static str,
         call: impl Future<Output = Result<T>>,
     ) -> Result<T> {
         let late = match self.faults.get().and_then(|faults| faults(method)) {
-            Some(Fault::Answer(answer)) => return Ok(*answer.downcast().expect("the answer of the method")),
-            Some(Fault::Late(late)) => Some(late),
+            Some(InjectedFault::Answer(answer)) => return Ok(*answer.downcast().expect("the answer of the method")),
+            Some(InjectedFault::Late(late)) => Some(late),
             None => None,
         };
         let answer = call.await;
@@ -95,25 +95,25 @@ impl<D: Dialect> Sql<D> {
     }
 
     /// For `query(...).try_map(Self::to_record)`.
-    pub(crate) fn to_record<T: Record>(row: D::Row) -> sqlx::Result<T> {
+    pub(crate) fn to_record<T: RowRecord>(row: D::Row) -> sqlx::Result<T> {
         T::read::<D>(&row)
     }
 
-    pub(crate) async fn read_records<T: Record + Send + Unpin>(
+    pub(crate) async fn read_records<T: RowRecord + Send + Unpin>(
         &self,
         rows: Query<'_, D, D::Arguments>,
     ) -> Result<Vec<T>> {
         Ok(rows.try_map(Self::to_record).fetch_all(&mut *self.reader.acquire().await?).await?)
     }
 
-    pub(crate) async fn read_record<T: Record + Send + Unpin>(
+    pub(crate) async fn read_record<T: RowRecord + Send + Unpin>(
         &self,
         row: Query<'_, D, D::Arguments>,
     ) -> Result<Option<T>> {
         Ok(row.try_map(Self::to_record).fetch_optional(&mut *self.reader.acquire().await?).await?)
     }
 
-    pub(crate) async fn write(&self) -> Result<Work<D>> {
+    pub(crate) async fn begin_write(&self) -> Result<StoreTransaction<D>> {
         Ok(self.writer.begin(D::BEGIN_WRITE).await?)
     }
 
@@ -122,7 +122,7 @@ impl<D: Dialect> Sql<D> {
     ///
     /// The transaction is one statement, or several that include their own begin and commit.
     pub(crate) async fn write_at_once(&self, transaction: Query<'_, D, D::Arguments>) -> Result<bool> {
-        let mut work = self.writer.work().await?;
+        let mut work = self.writer.lease_transaction().await?;
         match transaction.fetch_all(&mut *work).await {
             Ok(rows) => {
                 work.release();
@@ -136,7 +136,7 @@ impl<D: Dialect> Sql<D> {
         }
     }
 
-    pub(crate) async fn read(&self) -> Result<Work<D>> {
+    pub(crate) async fn begin_read(&self) -> Result<StoreTransaction<D>> {
         Ok(self.reader.begin(D::BEGIN_READ).await?)
     }
 }
@@ -164,11 +164,11 @@ macro_rules! calls {
         )+ }
 
         #[async_trait::async_trait]
-        impl<D: $crate::sql::dialect::Dialect> $subject for $crate::sql::Sql<D> { $(
+        impl<D: $crate::sql::dialect::Dialect> $subject for $crate::sql::SqlStore<D> { $(
             async fn $method(&self $(, $argument: $type)*) -> $answer {
                 let span = tracing::debug_span!(stringify!($method), $($($field)*)?);
                 let call = $crate::sql::calls!(@limit $($limit)? Self::$method(self $(, $argument)*));
-                tracing::Instrument::instrument(self.call(stringify!($method), call), span).await
+                tracing::Instrument::instrument(self.run_call(stringify!($method), call), span).await
             }
         )+ }
 
@@ -179,7 +179,7 @@ macro_rules! calls {
             $(fn $method() {})+
         }
 
-        impl<D: $crate::sql::dialect::Dialect> Missing for $crate::sql::Sql<D> {}
+        impl<D: $crate::sql::dialect::Dialect> Missing for $crate::sql::SqlStore<D> {}
     };
     (@limit each_step $call:expr) => { $call };
     (@limit $call:expr) => { $crate::sql::within_timeout($call) };
@@ -198,8 +198,8 @@ pub(crate) async fn within_timeout<T>(call: impl Future<Output = Result<T>>) -> 
     }
 }
 
-pub(crate) fn json(value: &impl Serialize) -> Result<String> {
-    serde_json::to_string(value).map_err(|error| Error::Broken(format!("cannot be written as JSON: {error}")))
+pub(crate) fn to_json(value: &impl Serialize) -> Result<String> {
+    serde_json::to_string(value).map_err(|error| StoreError::Broken(format!("cannot be written as JSON: {error}")))
 }
 
 /// Replaces NUL, which PostgreSQL cannot store. Foreign text should never keep a row from being recorded.
@@ -212,6 +212,6 @@ pub(crate) fn or_zero(at: Option<Timestamp>) -> i64 {
     at.map_or(0, Timestamp::as_millisecond)
 }
 
-pub(crate) fn number<T: TryFrom<i64>>(value: i64) -> Result<T> {
-    T::try_from(value).map_err(|_| Error::Broken(format!("the count {value} in the database is out of range")))
+pub(crate) fn checked_number<T: TryFrom<i64>>(value: i64) -> Result<T> {
+    T::try_from(value).map_err(|_| StoreError::Broken(format!("the count {value} in the database is out of range")))
 }

@@ -4,45 +4,47 @@
 use jiff::Timestamp;
 use sqlx::{AssertSqlSafe, query, query_scalar};
 use tidings_model::{
-    report::{Bounced, By, ByWhom, Counted, Counts, Question},
-    statistics::{Ended, LedgerStatistics, ReportedByKind, ReportedByRelay, Scope, Suppressed, Undelivered},
+    report::{ByWhom, CountedReport, ReportCounts, ReportGrouping, ReportQuery, ReportedBounces},
+    statistics::{
+        EndedDigests, LedgerStatistics, ReportedByKind, ReportedByRelay, StatisticsScope, SuppressedAddresses,
+        UndeliveredDigests,
+    },
 };
 use uuid::Uuid;
 
 use crate::{
     Result,
     sql::{
-        Sql, calls,
-        columns::{Record as _, column, record},
+        SqlStore, calls, checked_number,
+        columns::{RowRecord as _, column, record},
         dialect::Dialect,
-        number,
     },
 };
 
 calls! {
-    pub trait Statistics {
+    pub trait StatisticsStore {
         /// Counts undelivered digests, and the span's ends, reports and dead letters. Each count uses an
         /// index over undelivered or recent rows, except for suppressions, which use their primary key.
         #[span(tenant = scope.tenant)]
-        async fn statistics(&self, scope: &Scope) -> Result<LedgerStatistics>;
+        async fn statistics(&self, scope: &StatisticsScope) -> Result<LedgerStatistics>;
 
         /// Counts claimed digests without an end, by tenant and type. Reads at most `most` rows, from an
         /// index of open digests.
-        async fn undelivered(&self, most: u32, now: Timestamp) -> Result<Vec<Undelivered>>;
+        async fn count_undelivered(&self, most: u32, now: Timestamp) -> Result<Vec<UndeliveredDigests>>;
 
         /// Counts ids that arrived since then with other content after their events were final. Uses an
         /// index.
         async fn refused_contents(&self, since: Timestamp) -> Result<u64>;
 
-        async fn reported(&self, after: Timestamp, until: Timestamp) -> Result<Vec<ReportedByKind>>;
+        async fn count_reported(&self, after: Timestamp, until: Timestamp) -> Result<Vec<ReportedByKind>>;
 
         /// Counts message results, including messages deleted by retention, by type, template, relay or day.
         /// A day's text is its number since 1970. Reads the days' messages by the index on tenant and time.
         #[span(tenant = question.tenant)]
-        async fn report(&self, question: &Question) -> Result<Vec<(String, Counts)>>;
+        async fn message_report(&self, question: &ReportQuery) -> Result<Vec<(String, ReportCounts)>>;
 
         /// Counts suppressed addresses by reason. Reads at most `most` rows, by their primary key.
-        async fn suppressed_addresses(&self, most: u32) -> Result<Vec<Suppressed>>;
+        async fn suppressed_addresses(&self, most: u32) -> Result<Vec<SuppressedAddresses>>;
     }
 }
 
@@ -92,11 +94,11 @@ GROUP BY reason ORDER BY reason";
 
 const ALL: i64 = i64::MAX;
 
-impl<D: Dialect> Sql<D> {
-    async fn statistics(&self, scope: &Scope) -> Result<LedgerStatistics> {
+impl<D: Dialect> SqlStore<D> {
+    async fn statistics(&self, scope: &StatisticsScope) -> Result<LedgerStatistics> {
         let tenant = scope.tenant.clone().unwrap_or_default();
         let since = scope.since.as_millisecond();
-        let mut tx = self.read().await?;
+        let mut tx = self.begin_read().await?;
         let now = scope.now.as_millisecond();
         let undelivered = query(UNDELIVERED).bind(tenant.clone()).bind(now).bind(ALL);
         let undelivered = undelivered.try_map(Self::to_record).fetch_all(&mut *tx).await?;
@@ -118,44 +120,44 @@ impl<D: Dialect> Sql<D> {
         Ok(LedgerStatistics {
             undelivered,
             ended,
-            dead_letters: number(dead_letters)?,
-            refused_contents: number(refused_contents)?,
-            webhook_dead_letters: number(webhook_dead_letters)?,
+            dead_letters: checked_number(dead_letters)?,
+            refused_contents: checked_number(refused_contents)?,
+            webhook_dead_letters: checked_number(webhook_dead_letters)?,
             reported,
             suppressed,
         })
     }
 
-    async fn undelivered(&self, most: u32, now: Timestamp) -> Result<Vec<Undelivered>> {
+    async fn count_undelivered(&self, most: u32, now: Timestamp) -> Result<Vec<UndeliveredDigests>> {
         let counted = query(UNDELIVERED).bind(String::new()).bind(now.as_millisecond()).bind(i64::from(most));
         self.read_records(counted).await
     }
 
     async fn refused_contents(&self, since: Timestamp) -> Result<u64> {
         let counted = query_scalar(REFUSED_CONTENTS).bind(String::new()).bind(since.as_millisecond());
-        number(counted.fetch_one(&mut *self.reader.acquire().await?).await?)
+        checked_number(counted.fetch_one(&mut *self.reader.acquire().await?).await?)
     }
 
-    async fn reported(&self, after: Timestamp, until: Timestamp) -> Result<Vec<ReportedByKind>> {
+    async fn count_reported(&self, after: Timestamp, until: Timestamp) -> Result<Vec<ReportedByKind>> {
         let counted = query(REPORTED_BY_KIND).bind(after.as_millisecond()).bind(until.as_millisecond());
         self.read_records(counted).await
     }
 
-    async fn suppressed_addresses(&self, most: u32) -> Result<Vec<Suppressed>> {
+    async fn suppressed_addresses(&self, most: u32) -> Result<Vec<SuppressedAddresses>> {
         let counted = query(SUPPRESSED).bind(String::new()).bind(i64::from(most));
         self.read_records(counted).await
     }
 }
 
-fn workflows_of(scope: &Scope) -> String {
+fn workflows_of(scope: &StatisticsScope) -> String {
     scope.tenant.as_deref().map(tidings_model::Key::workflow_ids_of).unwrap_or_default()
 }
 
-record!(row => Undelivered { tenant, digest_type, digests, attempted, overdue, oldest_due_at });
-record!(row => Ended { tenant, digest_type, outcome, digests, events });
+record!(row => UndeliveredDigests { tenant, digest_type, digests, attempted, overdue, oldest_due_at });
+record!(row => EndedDigests { tenant, digest_type, outcome, digests, events });
 record!(row => ReportedByRelay { relay, bounces, complaints });
 record!(row => ReportedByKind { relay, kind, events });
-record!(row => Suppressed { reason, addresses });
+record!(row => SuppressedAddresses { reason, addresses });
 
 // Message results. A message's row has one bit per kind of report. The transaction deleting the row adds it
 // to `message_days`, where it counts from then on.
@@ -199,11 +201,11 @@ WHERE sent_at IS NOT NULL OR reported <> 0
 GROUP BY tenant, day, digest_type, template, relay ORDER BY tenant, day, digest_type, template, relay
 ON CONFLICT (tenant, day, digest_type, template, relay) DO UPDATE SET {added}";
 
-impl<D: Dialect> Sql<D> {
+impl<D: Dialect> SqlStore<D> {
     pub(crate) async fn mark_reported(
         connection: &mut D::Connection,
         message: Uuid,
-        counted: impl IntoIterator<Item = Counted>,
+        counted: impl IntoIterator<Item = CountedReport>,
     ) -> Result<()> {
         let bits = counted.into_iter().fold(0, |bits, counted| bits | counted.bit());
         let mark = query(MARK_REPORTED).bind(message.to_string()).bind(bits);
@@ -217,66 +219,66 @@ impl<D: Dialect> Sql<D> {
         Ok(())
     }
 
-    pub(crate) async fn report(&self, question: &Question) -> Result<Vec<(String, Counts)>> {
+    pub(crate) async fn message_report(&self, question: &ReportQuery) -> Result<Vec<(String, ReportCounts)>> {
         let [from, until] = question.days();
-        let rows = query(AssertSqlSafe(report(question.by, question.tenant.is_some())))
+        let rows = query(AssertSqlSafe(report_statement(question.by, question.tenant.is_some())))
             .bind(question.tenant.clone().unwrap_or_default())
             .bind(from.saturating_mul(DAY))
             .bind(until.saturating_mul(DAY))
             .bind(from)
             .bind(until);
-        let rows = rows.try_map(|row| Ok((column(&row, "bucket")?, Counts::read::<D>(&row)?)));
+        let rows = rows.try_map(|row| Ok((column(&row, "bucket")?, ReportCounts::read::<D>(&row)?)));
         Ok(rows.fetch_all(&mut *self.reader.acquire().await?).await?)
     }
 }
 
-pub fn report(by: Option<By>, of_tenant: bool) -> String {
+pub fn report_statement(by: Option<ReportGrouping>, of_tenant: bool) -> String {
     let day = format!("CAST(m.created_at / {DAY} AS TEXT)");
     let (live, gone) = match by {
         None => ("''", "''"),
-        Some(By::Type) => ("m.digest_type", "digest_type"),
-        Some(By::Template) => ("m.template", "template"),
-        Some(By::Relay) => (RELAY, "relay"),
-        Some(By::Day) => (day.as_str(), "CAST(day AS TEXT)"),
+        Some(ReportGrouping::Type) => ("m.digest_type", "digest_type"),
+        Some(ReportGrouping::Template) => ("m.template", "template"),
+        Some(ReportGrouping::Relay) => (RELAY, "relay"),
+        Some(ReportGrouping::Day) => (day.as_str(), "CAST(day AS TEXT)"),
     };
     let messages = if of_tenant { OF_TENANT } else { OF_ALL };
     let statement = REPORT.replace("{live}", live).replace("{gone}", gone).replace("{messages}", messages);
-    statement.replace("{sums}", &sums()).replace("{bits}", &bits()).replace("{columns}", &names())
+    statement.replace("{sums}", &column_sums()).replace("{bits}", &bit_counts()).replace("{columns}", &column_names())
 }
 
 fn roll_up() -> String {
-    let added = columns().map(|column| format!("{column} = message_days.{column} + excluded.{column}"));
-    let statement = ROLL_UP.replace("{columns}", &names()).replace("{bits}", &bits());
+    let added = count_columns().map(|column| format!("{column} = message_days.{column} + excluded.{column}"));
+    let statement = ROLL_UP.replace("{columns}", &column_names()).replace("{bits}", &bit_counts());
     let statement = statement.replace("{added}", &added.collect::<Vec<_>>().join(", "));
     statement.replace("{day}", &DAY.to_string()).replace("{relay}", RELAY)
 }
 
-fn columns() -> impl Iterator<Item = &'static str> {
-    ["sent"].into_iter().chain(Counted::ALL.into_iter().map(Counted::name))
+fn count_columns() -> impl Iterator<Item = &'static str> {
+    ["sent"].into_iter().chain(CountedReport::ALL.into_iter().map(CountedReport::name))
 }
 
-fn names() -> String {
-    columns().collect::<Vec<_>>().join(", ")
+fn column_names() -> String {
+    count_columns().collect::<Vec<_>>().join(", ")
 }
 
-fn sums() -> String {
-    columns().map(|column| format!("CAST(SUM({column}) AS BIGINT) AS {column}")).collect::<Vec<_>>().join(", ")
+fn column_sums() -> String {
+    count_columns().map(|column| format!("CAST(SUM({column}) AS BIGINT) AS {column}")).collect::<Vec<_>>().join(", ")
 }
 
-fn bits() -> String {
+fn bit_counts() -> String {
     let sent = "CAST(SUM(CASE WHEN sent_at IS NOT NULL THEN 1 ELSE 0 END) AS BIGINT) AS sent".to_owned();
-    let bit = |counted: Counted| {
+    let bit = |counted: CountedReport| {
         let (bit, name) = (counted.bit(), counted.name());
         format!("CAST(SUM(CASE WHEN (reported & {bit}) <> 0 THEN 1 ELSE 0 END) AS BIGINT) AS {name}")
     };
-    [sent].into_iter().chain(Counted::ALL.into_iter().map(bit)).collect::<Vec<_>>().join(", ")
+    [sent].into_iter().chain(CountedReport::ALL.into_iter().map(bit)).collect::<Vec<_>>().join(", ")
 }
 
-record!(row => Counts {
+record!(row => ReportCounts {
     sent,
     delivered,
     deferred,
-    bounced: Bounced {
+    bounced: ReportedBounces {
         hard: column(row, "bounced_hard")?, soft: column(row, "bounced_soft")?, policy: column(row, "bounced_policy")?,
     },
     never_sent,

@@ -5,25 +5,25 @@ use std::sync::Arc;
 use sqlx::query;
 
 use crate::{
-    Postgres, Result, SoleFile, Sqlite, Store,
-    sql::{Sql, calls, dialect::Dialect},
+    PostgresStore, Result, SoleFile, SqliteStore, Store,
+    sql::{SqlStore, calls, dialect::Dialect},
 };
 
-pub enum Storage {
-    Sqlite(Sqlite),
-    Postgres(Postgres),
+pub enum StoreBackend {
+    Sqlite(SqliteStore),
+    Postgres(PostgresStore),
 }
 
-impl Storage {
+impl StoreBackend {
     /// Connects to `sqlite:PATH`, creating the file if missing, or to `postgres://...`.
     ///
     /// # Errors
     /// The URL is invalid, the file cannot be opened, or the server does not reply.
     pub async fn connect(url: &str) -> Result<Self> {
         if url.starts_with("sqlite:") {
-            Sqlite::connect(url).await.map(Self::Sqlite)
+            SqliteStore::connect(url).await.map(Self::Sqlite)
         } else {
-            Postgres::connect(url).await.map(Self::Postgres)
+            PostgresStore::connect(url).await.map(Self::Postgres)
         }
     }
 
@@ -42,18 +42,18 @@ impl Storage {
     ///
     /// # Errors
     /// The tables have another version; the error contains the command to run.
-    pub async fn ready(self) -> Result<Arc<dyn Store>> {
+    pub async fn checked_store(self) -> Result<Arc<dyn Store>> {
         match &self {
-            Self::Sqlite(store) => store.check().await?,
-            Self::Postgres(store) => store.check().await?,
+            Self::Sqlite(store) => store.check_schema().await?,
+            Self::Postgres(store) => store.check_schema().await?,
         }
-        Ok(self.shared())
+        Ok(self.into_shared())
     }
 
     /// The compiler generates the store's methods where a database becomes a `dyn Store`. We keep this out of
     /// async functions, because they are generated again in each crate that awaits them; this took half of
     /// the build time for the largest crate.
-    fn shared(self) -> Arc<dyn Store> {
+    fn into_shared(self) -> Arc<dyn Store> {
         match self {
             Self::Sqlite(store) => Arc::new(store),
             Self::Postgres(store) => Arc::new(store),
@@ -66,13 +66,13 @@ impl SoleFile {
     ///
     /// # Errors
     /// A check failed; the error contains the action to take.
-    pub async fn ready(&self) -> Result<Arc<dyn Store>> {
-        Ok(self.checked().await?)
+    pub async fn checked_store(&self) -> Result<Arc<dyn Store>> {
+        Ok(self.checked_file().await?)
     }
 }
 
 calls! {
-    pub trait Health {
+    pub trait DatabaseHealth {
         /// Reads one row, to check that the database replies and has the tables.
         async fn ping(&self) -> Result<()>;
 
@@ -87,14 +87,14 @@ pub const PING: &str = "SELECT 1 FROM relays LIMIT 1";
 
 pub const PING_WRITING: &str = "UPDATE installation SET beat_at = beat_at";
 
-impl<D: Dialect> Sql<D> {
+impl<D: Dialect> SqlStore<D> {
     async fn ping(&self) -> Result<()> {
         query(PING).fetch_optional(&mut *self.reader.acquire().await?).await?;
         Ok(())
     }
 
     async fn ping_writing(&self) -> Result<()> {
-        let mut tx = self.write().await?;
+        let mut tx = self.begin_write().await?;
         query(PING_WRITING).execute(&mut *tx).await?;
         Ok(tx.commit().await?)
     }

@@ -5,7 +5,8 @@ use tidings_model::{
     EmailAddress, Key,
     limits::BATCH_EVENTS,
     records::{
-        AuditEntry, Cursor, Listed, NameKind, Reason, RecipientChange, Suppression, SuppressionFilter, SuppressionPlace,
+        AuditEntry, ListPage, NameKind, PageCursor, RecipientChange, Suppression, SuppressionFilter, SuppressionPlace,
+        SuppressionReason,
     },
 };
 
@@ -13,16 +14,16 @@ use crate::{
     Result,
     names::tenants,
     sql::{
-        Sql, calls,
+        SqlStore, calls,
         columns::{column, record},
-        dialect::{Dialect, Variants},
-        json, no_nul,
+        dialect::{Dialect, StatementVariants},
+        no_nul, to_json,
     },
 };
 
 calls! {
     /// Addresses a tenant must not email. Addresses are compared in lower case, with their domain in ASCII.
-    pub trait Suppressions {
+    pub trait SuppressionStore {
         /// Suppresses an address for one reason. Keeps the earliest suppression for each reason.
         #[span(tenant = %suppression.tenant, reason = %suppression.reason)]
         async fn suppress(&self, suppression: &Suppression) -> Result<()>;
@@ -40,16 +41,16 @@ calls! {
             &self,
             tenant: &str,
             address: &str,
-            reason: Option<Reason>,
+            reason: Option<SuppressionReason>,
             entry: &AuditEntry,
-        ) -> Result<Vec<Reason>>;
+        ) -> Result<Vec<SuppressionReason>>;
 
         /// Latest first.
         #[span(tenant = filter.tenant)]
-        async fn suppressions(&self, filter: &SuppressionFilter) -> Result<Listed<Suppression, SuppressionPlace>>;
+        async fn suppressions(&self, filter: &SuppressionFilter) -> Result<ListPage<Suppression, SuppressionPlace>>;
 
         #[span(tenant)]
-        async fn suppressed(&self, tenant: &str, address: &str) -> Result<Vec<Reason>>;
+        async fn suppression_reasons(&self, tenant: &str, address: &str) -> Result<Vec<SuppressionReason>>;
     }
 }
 
@@ -94,7 +95,7 @@ WHERE suppressions.suppressed_at > excluded.suppressed_at
 
 /// `$6` the address's pseudonym, `$7` its pseudonyms under all names of the tenant. An erased address is
 /// stored as its pseudonym only, without the detail, because this may name it.
-pub const SUPPRESS: Variants = Variants {
+pub const SUPPRESS: StatementVariants = StatementVariants {
     sqlite: suppress!("SELECT value FROM json_each($7)"),
     postgres: suppress!("SELECT jsonb_array_elements_text($7::jsonb)"),
 };
@@ -103,7 +104,7 @@ pub const OTHER_TENANTS: &str = "SELECT alias FROM aliases WHERE kind = 'tenant'
 
 macro_rules! to_address {
     ($begin:literal, $end:literal) => {
-        Variants {
+        StatementVariants {
             sqlite: to_address!(each, $begin, "SELECT value FROM json_each($2)", $end),
             postgres: to_address!(each, $begin, "SELECT jsonb_array_elements_text($2::jsonb)", $end),
         }
@@ -126,7 +127,7 @@ ORDER BY suppressed_at DESC, tenant DESC, address_lower DESC, reason DESC LIMIT 
     };
 }
 
-pub const SUPPRESSIONS: Variants = Variants {
+pub const SUPPRESSIONS: StatementVariants = StatementVariants {
     sqlite: suppressions!(concat!(
         "($1 = '' OR tenant IN (SELECT tenant FROM ",
         tenants!(),
@@ -139,12 +140,12 @@ pub const SUPPRESSIONS: Variants = Variants {
     )),
 };
 
-pub const SUPPRESSED: Variants =
+pub const SUPPRESSED: StatementVariants =
     to_address!("SELECT reason FROM suppressions WHERE ", " GROUP BY reason ORDER BY MIN(suppressed_at), reason");
 
 pub const USERS_AT: &str = "SELECT user_id FROM recipients WHERE tenant = $1 AND address_lower = $2 ORDER BY user_id";
 
-pub const LIFT: Variants = to_address!("DELETE FROM suppressions WHERE ", " AND reason = $3");
+pub const LIFT: StatementVariants = to_address!("DELETE FROM suppressions WHERE ", " AND reason = $3");
 
 /// `$1` JSON array of [tenant, another name for it, pseudonym there, pseudonym here]. Copies suppressions
 /// from there to here.
@@ -155,18 +156,18 @@ FROM {each} k JOIN suppressions s ON s.tenant = k.value->>1 AND s.address_lower 
 WHERE TRUE
 ON CONFLICT DO NOTHING";
 
-impl<D: Dialect> Sql<D> {
+impl<D: Dialect> SqlStore<D> {
     async fn suppress(&self, suppression: &Suppression) -> Result<()> {
         Self::write_suppression(&mut *self.writer.acquire().await?, suppression).await.map(drop)
     }
 
     async fn put_suppressions(&self, suppressions: &[Suppression], entry: &AuditEntry) -> Result<u64> {
-        let mut tx = self.write().await?;
+        let mut tx = self.begin_write().await?;
         let mut changed = 0;
         for suppression in suppressions {
             if Self::write_suppression(&mut tx, suppression).await? {
                 let Suppression { tenant, address, reason, .. } = suppression;
-                Self::audit_address(&mut tx, tenant, &EmailAddress::folded(address), *reason, entry).await?;
+                Self::audit_address(&mut tx, tenant, &EmailAddress::normalize_address(address), *reason, entry).await?;
                 changed += 1;
             }
         }
@@ -178,17 +179,18 @@ impl<D: Dialect> Sql<D> {
         &self,
         tenant: &str,
         address: &str,
-        reason: Option<Reason>,
+        reason: Option<SuppressionReason>,
         entry: &AuditEntry,
-    ) -> Result<Vec<Reason>> {
-        let address = EmailAddress::folded(address);
-        let spellings = json(&self.spellings(tenant, &address).await?)?;
-        let mut tx = self.write().await?;
-        let rows = query(D::pick(SUPPRESSED)).bind(tenant.to_owned()).bind(spellings.clone());
-        let mut reasons: Vec<Reason> = rows.try_map(|row| column(&row, "reason")).fetch_all(&mut *tx).await?;
+    ) -> Result<Vec<SuppressionReason>> {
+        let address = EmailAddress::normalize_address(address);
+        let spellings = to_json(&self.address_spellings(tenant, &address).await?)?;
+        let mut tx = self.begin_write().await?;
+        let rows = query(D::pick_variant(SUPPRESSED)).bind(tenant.to_owned()).bind(spellings.clone());
+        let mut reasons: Vec<SuppressionReason> =
+            rows.try_map(|row| column(&row, "reason")).fetch_all(&mut *tx).await?;
         reasons.retain(|lifted| reason.is_none_or(|reason| reason == *lifted));
         for reason in &reasons {
-            let lift = query(D::pick(LIFT)).bind(tenant.to_owned()).bind(spellings.clone());
+            let lift = query(D::pick_variant(LIFT)).bind(tenant.to_owned()).bind(spellings.clone());
             lift.bind(reason.name().to_owned()).execute(&mut *tx).await?;
             Self::audit_address(&mut tx, tenant, &address, *reason, entry).await?;
         }
@@ -196,21 +198,21 @@ impl<D: Dialect> Sql<D> {
         Ok(reasons)
     }
 
-    async fn suppressions(&self, filter: &SuppressionFilter) -> Result<Listed<Suppression, SuppressionPlace>> {
+    async fn suppressions(&self, filter: &SuppressionFilter) -> Result<ListPage<Suppression, SuppressionPlace>> {
         let SuppressionFilter { tenant, address, page } = filter;
-        let address = EmailAddress::folded(address.as_deref().unwrap_or_default());
+        let address = EmailAddress::normalize_address(address.as_deref().unwrap_or_default());
         // A pseudonym can only be computed for a tenant.
         let spellings = match tenant {
             _ if address.is_empty() => String::new(),
-            Some(tenant) => json(&self.spellings(tenant, &address).await?)?,
-            None => json(&[address])?,
+            Some(tenant) => to_json(&self.address_spellings(tenant, &address).await?)?,
+            None => to_json(&[address])?,
         };
-        let after = page.after.clone().map(|Cursor((at, tenant, address, reason))| {
+        let after = page.after.clone().map(|PageCursor((at, tenant, address, reason))| {
             (at.as_millisecond(), tenant, address, reason.name().to_owned())
         });
         let (after_at, after_tenant, after_address, after_reason) =
             after.unwrap_or_else(|| (i64::MAX, String::new(), String::new(), String::new()));
-        let rows = query(D::pick(SUPPRESSIONS))
+        let rows = query(D::pick_variant(SUPPRESSIONS))
             .bind(tenant.clone().unwrap_or_default())
             .bind(spellings)
             .bind(after_at)
@@ -220,35 +222,35 @@ impl<D: Dialect> Sql<D> {
             .bind(page.rows_to_read());
         let rows = self.read_records(rows).await?;
         let place = |last: &Suppression| (last.at, last.tenant.clone(), last.address.clone(), last.reason);
-        Ok(page.listed(rows, place))
+        Ok(page.build_page(rows, place))
     }
 
-    async fn suppressed(&self, tenant: &str, address: &str) -> Result<Vec<Reason>> {
-        let address = EmailAddress::folded(address);
-        let spellings = json(&self.spellings(tenant, &address).await?)?;
-        let reasons = query(D::pick(SUPPRESSED)).bind(tenant.to_owned()).bind(spellings);
+    async fn suppression_reasons(&self, tenant: &str, address: &str) -> Result<Vec<SuppressionReason>> {
+        let address = EmailAddress::normalize_address(address);
+        let spellings = to_json(&self.address_spellings(tenant, &address).await?)?;
+        let reasons = query(D::pick_variant(SUPPRESSED)).bind(tenant.to_owned()).bind(spellings);
         let reasons = reasons.try_map(|row| column(&row, "reason"));
         Ok(reasons.fetch_all(&mut *self.reader.acquire().await?).await?)
     }
 }
 
-impl<D: Dialect> Sql<D> {
-    async fn spellings(&self, tenant: &str, address: &str) -> Result<Vec<String>> {
-        let (pseudonyms, others) = (self.secret().await?, self.other_names(NameKind::Tenant, tenant).await?);
+impl<D: Dialect> SqlStore<D> {
+    async fn address_spellings(&self, tenant: &str, address: &str) -> Result<Vec<String>> {
+        let (pseudonyms, others) = (self.pseudonym_secret().await?, self.other_names(NameKind::Tenant, tenant).await?);
         let names = [tenant].into_iter().chain(others.iter().map(String::as_str));
-        Ok([address.to_owned()].into_iter().chain(names.map(|name| pseudonyms.of(name, address))).collect())
+        Ok([address.to_owned()].into_iter().chain(names.map(|name| pseudonyms.pseudonym_of(name, address))).collect())
     }
 
     /// Collects the input for [`carry_suppressions`](Self::carry_suppressions) when people are added to the
     /// directory. This reads the database, so call it outside a transaction.
     pub(super) async fn pseudonyms_elsewhere(&self, changes: &[RecipientChange]) -> Result<Vec<[String; 4]>> {
-        let pseudonyms = self.secret().await?;
+        let pseudonyms = self.pseudonym_secret().await?;
         let mut elsewhere = Vec::new();
         for RecipientChange { tenant, address, .. } in changes {
-            let folded = EmailAddress::folded(address);
+            let folded = EmailAddress::normalize_address(address);
             let pair = |other: String| {
-                let there = pseudonyms.of(&other, &folded);
-                [tenant.clone(), other, there, pseudonyms.of(tenant, &folded)]
+                let there = pseudonyms.pseudonym_of(&other, &folded);
+                [tenant.clone(), other, there, pseudonyms.pseudonym_of(tenant, &folded)]
             };
             elsewhere.extend(self.other_names(NameKind::Tenant, tenant).await?.into_iter().map(pair));
         }
@@ -259,7 +261,7 @@ impl<D: Dialect> Sql<D> {
     /// because a pseudonym is only valid under one name.
     pub(super) async fn carry_suppressions(connection: &mut D::Connection, elsewhere: &[[String; 4]]) -> Result<()> {
         for page in elsewhere.chunks(BATCH_EVENTS) {
-            query(Self::each(CARRY_SUPPRESSIONS)).bind(json(&page)?).execute(&mut *connection).await?;
+            query(Self::expand_each(CARRY_SUPPRESSIONS)).bind(to_json(&page)?).execute(&mut *connection).await?;
         }
         Ok(())
     }
@@ -268,27 +270,27 @@ impl<D: Dialect> Sql<D> {
     /// pseudonyms.
     pub(super) async fn write_suppression(connection: &mut D::Connection, suppression: &Suppression) -> Result<bool> {
         let Suppression { tenant, address, reason, detail, at } = suppression;
-        let address = EmailAddress::folded(address);
+        let address = EmailAddress::normalize_address(address);
         // No secret means nobody was erased yet.
         let (mut pseudonym, mut elsewhere) = (String::new(), Vec::new());
         if let Some(pseudonyms) = Self::drawn_secret(&mut *connection).await? {
             let others = query_as(OTHER_TENANTS).bind(tenant.clone()).fetch_all(&mut *connection).await?;
             let others: Vec<(String,)> = others;
-            pseudonym = pseudonyms.of(tenant, &address);
+            pseudonym = pseudonyms.pseudonym_of(tenant, &address);
             elsewhere.push(pseudonym.clone());
-            elsewhere.extend(others.iter().map(|(other,)| pseudonyms.of(other, &address)));
+            elsewhere.extend(others.iter().map(|(other,)| pseudonyms.pseudonym_of(other, &address)));
         }
-        let done = query(D::pick(SUPPRESS))
+        let done = query(D::pick_variant(SUPPRESS))
             .bind(tenant)
             .bind(address)
             .bind(reason.name().to_owned())
             .bind(no_nul(detail))
             .bind(at.as_millisecond())
             .bind(pseudonym)
-            .bind(json(&elsewhere)?)
+            .bind(to_json(&elsewhere)?)
             .execute(connection)
             .await?;
-        Ok(D::rows(&done) > 0)
+        Ok(D::changed_rows(&done) > 0)
     }
 
     /// Audits a change once for each recipient with the address, or once for the tenant if there is none.
@@ -296,7 +298,7 @@ impl<D: Dialect> Sql<D> {
         connection: &mut D::Connection,
         tenant: &str,
         address: &str,
-        reason: Reason,
+        reason: SuppressionReason,
         entry: &AuditEntry,
     ) -> Result<()> {
         let users = query_as(USERS_AT).bind(tenant.to_owned()).bind(address.to_owned());

@@ -7,15 +7,15 @@ use tidings_model::{api_token::TokenRecord, records::AuditEntry};
 use crate::{
     Result,
     sql::{
-        Sql, calls,
-        columns::{Json, column, record},
+        SqlStore, calls,
+        columns::{JsonColumn, column, record},
         dialect::Dialect,
-        json, no_nul, or_zero,
+        no_nul, or_zero, to_json,
     },
 };
 
 calls! {
-    pub trait Tokens {
+    pub trait TokenStore {
         /// Adds a token with an audit entry. An existing token with this id stays unchanged.
         #[span(id = %token.record.id)]
         async fn put_token(&self, token: &StoredToken, entry: &AuditEntry) -> Result<()>;
@@ -65,14 +65,14 @@ pub const REVOKE_TOKEN: &str = "UPDATE api_tokens SET revoked_at = $2 WHERE id =
 pub const TOKEN_USED: &str =
     "UPDATE api_tokens SET last_used_at = $2 WHERE id = $1 AND (last_used_at IS NULL OR last_used_at < $2)";
 
-impl<D: Dialect> Sql<D> {
+impl<D: Dialect> SqlStore<D> {
     async fn put_token(&self, token: &StoredToken, entry: &AuditEntry) -> Result<()> {
         let TokenRecord { id, tenant, scopes, note, created_at, created_by, expires_at, .. } = &token.record;
-        let mut tx = self.write().await?;
+        let mut tx = self.begin_write().await?;
         let put = query(PUT_TOKEN).bind(id.clone()).bind(token.hash.clone()).bind(tenant.clone().unwrap_or_default());
-        let put = put.bind(json(scopes)?).bind(no_nul(note)).bind(created_at.as_millisecond());
+        let put = put.bind(to_json(scopes)?).bind(no_nul(note)).bind(created_at.as_millisecond());
         let put = put.bind(no_nul(created_by)).bind(or_zero(*expires_at));
-        if D::rows(&put.execute(&mut *tx).await?) > 0 {
+        if D::changed_rows(&put.execute(&mut *tx).await?) > 0 {
             Self::audit_tenant(&mut tx, tenant.as_deref().unwrap_or_default(), entry).await?;
         }
         Ok(tx.commit().await?)
@@ -91,11 +91,11 @@ impl<D: Dialect> Sql<D> {
     }
 
     async fn revoke_token(&self, id: &str, entry: &AuditEntry) -> Result<Option<TokenRecord>> {
-        let mut tx = self.write().await?;
+        let mut tx = self.begin_write().await?;
         let token = query(TOKEN).bind(no_nul(id)).try_map(Self::to_record);
         let Some::<TokenRecord>(record) = token.fetch_optional(&mut *tx).await? else { return Ok(None) };
         let revoke = query(REVOKE_TOKEN).bind(no_nul(id)).bind(entry.at.as_millisecond());
-        if D::rows(&revoke.execute(&mut *tx).await?) > 0 {
+        if D::changed_rows(&revoke.execute(&mut *tx).await?) > 0 {
             Self::audit_tenant(&mut tx, record.tenant.as_deref().unwrap_or_default(), entry).await?;
         }
         tx.commit().await?;
@@ -116,7 +116,7 @@ record!(row => StoredToken { record: TokenRecord::read::<D>(row)?, hash = "secre
 record!(row => TokenRecord {
     id,
     tenant: Some(column(row, "tenant")?).filter(|tenant: &String| !tenant.is_empty()),
-    scopes: column(row, "scopes").map(|Json(scopes)| scopes)?,
+    scopes: column(row, "scopes").map(|JsonColumn(scopes)| scopes)?,
     note,
     created_at,
     created_by,

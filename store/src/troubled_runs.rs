@@ -8,17 +8,19 @@ use sqlx::{query, query_as};
 use tidings_model::{
     Key, StoredWait,
     records::AuditEntry,
-    troubled_run::{DueRun, FoundRun, LEASE, LOOK, Owner, RECOVERY_LEASE, Resolution, RunId, Swept, Trouble},
+    troubled_run::{
+        DueRun, FoundRun, LEASE, LOOK, RECOVERY_LEASE, RunId, RunResolution, RunTrouble, SweepProgress, WorkflowOwner,
+    },
 };
 use uuid::Uuid;
 
 use crate::{
     Result,
     sql::{
-        Sql, calls,
+        SqlStore, calls, checked_number,
         columns::{record, row},
         dialect::Dialect,
-        json, no_nul, number, or_zero,
+        no_nul, or_zero, to_json,
     },
 };
 
@@ -28,11 +30,11 @@ calls! {
     pub trait TroubledRuns {
         /// Leases the sweep, and returns its progress. `None` if another worker has it, or the last sweep was
         /// just now.
-        async fn lease_sweep(&self, holder: Uuid, now: Timestamp) -> Result<Option<Swept>>;
+        async fn lease_sweep(&self, holder: Uuid, now: Timestamp) -> Result<Option<SweepProgress>>;
 
         /// Stores the progress and releases the sweep until it is due again. Does nothing if the holder lost
         /// its lease.
-        async fn end_sweep(&self, holder: Uuid, swept: Swept, now: Timestamp) -> Result<()>;
+        async fn end_sweep(&self, holder: Uuid, swept: SweepProgress, now: Timestamp) -> Result<()>;
 
         /// Records ended runs. A run already recorded as ended stays unchanged, however often it is found.
         #[span(runs = runs.len())]
@@ -45,7 +47,7 @@ calls! {
         async fn due_runs(&self, limit: u32, now: Timestamp) -> Result<Vec<DueRun>>;
 
         #[span(workflow = workflow_id)]
-        async fn recoveries(&self, workflow_id: &str, since: Timestamp) -> Result<u64>;
+        async fn count_recoveries(&self, workflow_id: &str, since: Timestamp) -> Result<u64>;
 
         /// Keeps a run in the list, due again at `again_at`; with `None` an operator must decide. `by` ended
         /// the run.
@@ -58,7 +60,7 @@ calls! {
             &self,
             run: &FoundRun,
             task_queue: &str,
-            resolution: Resolution,
+            resolution: RunResolution,
             entry: Option<&AuditEntry>,
             now: Timestamp,
         ) -> Result<()>;
@@ -73,7 +75,7 @@ calls! {
         /// Counts listed runs by trouble, for a tenant or all. The time is the oldest end, or for open runs
         /// when the first was found.
         #[span(tenant)]
-        async fn count_troubled_runs(&self, tenant: Option<&str>) -> Result<Vec<(Trouble, u64, Timestamp)>>;
+        async fn count_troubled_runs(&self, tenant: Option<&str>) -> Result<Vec<(RunTrouble, u64, Timestamp)>>;
 
         async fn forget_runs(&self, before: Timestamp, limit: u32) -> Result<()>;
     }
@@ -164,24 +166,24 @@ pub const FORGET: &str = "
 DELETE FROM troubled_runs WHERE (workflow_id, run_id) IN
     (SELECT workflow_id, run_id FROM troubled_runs WHERE resolved_at < $1 ORDER BY resolved_at LIMIT $2)";
 
-impl<D: Dialect> Sql<D> {
-    async fn lease_sweep(&self, holder: Uuid, now: Timestamp) -> Result<Option<Swept>> {
+impl<D: Dialect> SqlStore<D> {
+    async fn lease_sweep(&self, holder: Uuid, now: Timestamp) -> Result<Option<SweepProgress>> {
         let mut reader = self.reader.acquire().await?;
         let found = query_as(SWEEP).bind(NAME.to_owned()).fetch_optional(&mut *reader).await?;
         reader.release();
         // Most workers find the sweep leased, and should write nothing.
-        if found.is_some_and(|SweepRow { free_at, .. }| StoredWait::SWEEP_LEASE.holds(free_at, now)) {
+        if found.is_some_and(|SweepRow { free_at, .. }| StoredWait::SWEEP_LEASE.is_active(free_at, now)) {
             return Ok(None);
         }
         let lease = query_as(LEASE_SWEEP).bind(NAME.to_owned()).bind(holder.to_string());
         let lease = lease.bind((now + LEASE).as_millisecond()).bind(now.as_millisecond());
-        let lease = lease.bind(StoredWait::SWEEP_LEASE.farthest(now).as_millisecond());
+        let lease = lease.bind(StoredWait::SWEEP_LEASE.latest_plausible(now).as_millisecond());
         let leased: Option<SweepRow> = lease.fetch_optional(&mut *self.writer.acquire().await?).await?;
-        Ok(leased.map(|row| Swept { until: row.until_at, far_at: row.far_at, open_at: row.open_at }))
+        Ok(leased.map(|row| SweepProgress { until: row.until_at, far_at: row.far_at, open_at: row.open_at }))
     }
 
-    async fn end_sweep(&self, holder: Uuid, swept: Swept, now: Timestamp) -> Result<()> {
-        let Swept { until, far_at, open_at } = swept;
+    async fn end_sweep(&self, holder: Uuid, swept: SweepProgress, now: Timestamp) -> Result<()> {
+        let SweepProgress { until, far_at, open_at } = swept;
         let end = query(END_SWEEP).bind(NAME.to_owned()).bind(holder.to_string());
         let end = end.bind((now + LOOK).as_millisecond()).bind(until.as_millisecond());
         let end = end.bind(far_at.as_millisecond()).bind(open_at.as_millisecond());
@@ -193,23 +195,24 @@ impl<D: Dialect> Sql<D> {
         if runs.is_empty() {
             return Ok(());
         }
-        let put = query(Self::each(PUT_ENDED)).bind(json(&rows(runs, task_queue))?).bind(now.as_millisecond());
+        let put =
+            query(Self::expand_each(PUT_ENDED)).bind(to_json(&run_rows(runs, task_queue))?).bind(now.as_millisecond());
         put.execute(&mut *self.writer.acquire().await?).await?;
         Ok(())
     }
 
     async fn put_open_runs(&self, runs: &[FoundRun], are_all: bool, task_queue: &str, now: Timestamp) -> Result<()> {
-        let rows = json(&rows(runs, task_queue))?;
-        let mut tx = self.write().await?;
-        query(Self::each(PUT_OPEN)).bind(rows.clone()).bind(now.as_millisecond()).execute(&mut *tx).await?;
+        let rows = to_json(&run_rows(runs, task_queue))?;
+        let mut tx = self.begin_write().await?;
+        query(Self::expand_each(PUT_OPEN)).bind(rows.clone()).bind(now.as_millisecond()).execute(&mut *tx).await?;
         if are_all {
-            query(Self::each(OVER)).bind(rows).bind(now.as_millisecond()).execute(&mut *tx).await?;
+            query(Self::expand_each(OVER)).bind(rows).bind(now.as_millisecond()).execute(&mut *tx).await?;
         }
         Ok(tx.commit().await?)
     }
 
     async fn due_runs(&self, limit: u32, now: Timestamp) -> Result<Vec<DueRun>> {
-        let farthest = StoredWait::RUN_RETRY.farthest(now).as_millisecond();
+        let farthest = StoredWait::RUN_RETRY.latest_plausible(now).as_millisecond();
         let any = query_as(IS_DUE).bind(now.as_millisecond()).bind(farthest);
         let any: Option<(String,)> = any.fetch_optional(&mut *self.reader.acquire().await?).await?;
         if any.is_none() {
@@ -224,10 +227,10 @@ impl<D: Dialect> Sql<D> {
         Ok(due)
     }
 
-    async fn recoveries(&self, workflow_id: &str, since: Timestamp) -> Result<u64> {
+    async fn count_recoveries(&self, workflow_id: &str, since: Timestamp) -> Result<u64> {
         let count = query_as(RECOVERIES).bind(no_nul(workflow_id)).bind(since.as_millisecond());
         let (runs,): (i64,) = count.fetch_one(&mut *self.reader.acquire().await?).await?;
-        number(runs)
+        checked_number(runs)
     }
 
     async fn list_run(&self, id: &RunId, by: Option<&str>, why: &str, again_at: Option<Timestamp>) -> Result<()> {
@@ -241,19 +244,19 @@ impl<D: Dialect> Sql<D> {
         &self,
         run: &FoundRun,
         task_queue: &str,
-        resolution: Resolution,
+        resolution: RunResolution,
         entry: Option<&AuditEntry>,
         now: Timestamp,
     ) -> Result<()> {
         let FoundRun { id, trouble, since } = run;
-        let owner = Owner::of(&id.workflow_id, task_queue);
-        let mut tx = self.write().await?;
+        let owner = WorkflowOwner::from_workflow_id(&id.workflow_id, task_queue);
+        let mut tx = self.begin_write().await?;
         let resolve = query(RESOLVE).bind(no_nul(&id.workflow_id)).bind(no_nul(&id.run_id));
         let resolve = resolve.bind(owner.tenant().to_owned()).bind(trouble.name().to_owned());
         let resolve = resolve.bind(since.as_millisecond()).bind(now.as_millisecond());
-        let resolved = D::rows(&resolve.bind(resolution.name().to_owned()).execute(&mut *tx).await?) > 0;
+        let resolved = D::changed_rows(&resolve.bind(resolution.name().to_owned()).execute(&mut *tx).await?) > 0;
         if let Some(entry) = entry.filter(|_| resolved) {
-            Self::audit_change(&mut tx, &audited(&owner), None, entry).await?;
+            Self::audit_change(&mut tx, &audit_key(&owner), None, entry).await?;
         }
         Ok(tx.commit().await?)
     }
@@ -269,7 +272,7 @@ impl<D: Dialect> Sql<D> {
         self.read_records(rows).await
     }
 
-    async fn count_troubled_runs(&self, tenant: Option<&str>) -> Result<Vec<(Trouble, u64, Timestamp)>> {
+    async fn count_troubled_runs(&self, tenant: Option<&str>) -> Result<Vec<(RunTrouble, u64, Timestamp)>> {
         let rows = query_as(COUNT).bind(no_nul(tenant.unwrap_or_default()));
         let rows: Vec<CountRow> = rows.fetch_all(&mut *self.reader.acquire().await?).await?;
         Ok(rows.into_iter().map(|row| (row.trouble, row.runs, row.oldest_at)).collect())
@@ -282,23 +285,23 @@ impl<D: Dialect> Sql<D> {
     }
 }
 
-fn rows(runs: &[FoundRun], task_queue: &str) -> Vec<Value> {
+fn run_rows(runs: &[FoundRun], task_queue: &str) -> Vec<Value> {
     // Sorted, so two workers cannot deadlock.
     let mut runs: Vec<_> = runs.iter().collect();
     runs.sort_by(|a, b| a.id.cmp(&b.id));
     // Temporal's visibility may return a run on two pages.
     runs.dedup_by(|a, b| a.id == b.id);
     let row = |FoundRun { id, trouble, since }: &FoundRun| {
-        let owner = Owner::of(&id.workflow_id, task_queue);
+        let owner = WorkflowOwner::from_workflow_id(&id.workflow_id, task_queue);
         let (workflow, run) = (no_nul(&id.workflow_id), no_nul(&id.run_id));
         value!([workflow, run, owner.tenant(), trouble, since.as_millisecond()])
     };
     runs.into_iter().map(row).collect()
 }
 
-fn audited(owner: &Owner) -> Key {
+fn audit_key(owner: &WorkflowOwner) -> Key {
     match owner {
-        Owner::Digest(key) => key.clone(),
+        WorkflowOwner::Digest(key) => key.clone(),
         _ => Key { tenant: owner.tenant().to_owned(), digest_type: String::new(), user: String::new() },
     }
 }
@@ -315,7 +318,7 @@ pub struct SweepRow {
 
 row! {
 pub struct CountRow {
-    trouble: Trouble,
+    trouble: RunTrouble,
     runs: u64,
     oldest_at: Timestamp,
 }

@@ -7,9 +7,11 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json as value;
 use sqlx::{query, query_as};
 use tidings_model::{
-    Event, Key, Repetition, Retract,
-    records::{Actor, AuditEntry, DigestState, Message, Origin, Reach, Reached, Withdrawn},
-    window::{Outcome, Window},
+    Event, EventRepetition, Key, Retract,
+    records::{
+        AuditActor, AuditEntry, DigestState, MessageOrigin, OutboxMessage, RemovedEvents, RetractEffect, RetractReach,
+    },
+    window::{DigestOutcome, Window},
 };
 use uuid::Uuid;
 
@@ -18,13 +20,13 @@ use crate::{
     digest::{MESSAGE, StoredMessage},
     events::RecordedRow,
     exclusion::covered_by_a_retract,
-    ledger::identity,
+    ledger::retract_identity,
     names::{names, of_name},
     sql::{
-        Sql,
+        SqlStore, checked_number,
         columns::{column, row},
         dialect::Dialect,
-        json, no_nul, number,
+        no_nul, to_json,
     },
 };
 
@@ -86,34 +88,34 @@ SELECT f.place, d.digest_id, d.state, d.outcome, d.claimed_at,
        EXISTS (SELECT 1 FROM attempts t WHERE t.message = d.digest_id AND t.past_the_dot_at IS NOT NULL) AS past_the_dot
 FROM found f JOIN digests d ON d.digest_id = f.digest_id";
 
-impl<D: Dialect> Sql<D> {
-    pub(crate) async fn withdraw(
+impl<D: Dialect> SqlStore<D> {
+    pub(crate) async fn withdraw_events(
         &self,
         window: &Window,
         off: &BTreeSet<String>,
         seen: &BTreeSet<String>,
         now: Timestamp,
-    ) -> Result<Option<Withdrawn>> {
-        let mut tx = self.write().await?;
+    ) -> Result<Option<RemovedEvents>> {
+        let mut tx = self.begin_write().await?;
         if !Self::lock_waiting(&mut tx, window.digest_id).await? {
             return Ok(None);
         }
         let withdrawn = Self::exclude_withdrawn(&mut tx, window, off, seen, now).await?;
         // The events are gone from the digest, but still in the bytes.
-        let Some(epoch) = Self::outdate(&mut tx, window.digest_id, now).await? else { return Ok(None) };
+        let Some(epoch) = Self::outdate_message(&mut tx, window.digest_id, now).await? else { return Ok(None) };
         tx.commit().await?;
-        Ok(Some(Withdrawn { epoch, ..withdrawn }))
+        Ok(Some(RemovedEvents { epoch, ..withdrawn }))
     }
 
     pub(crate) async fn remake_message(
         &self,
-        message: &Message,
+        message: &OutboxMessage,
         epoch: u64,
         why: &str,
         now: Timestamp,
     ) -> Result<Option<u64>> {
         let id = message.id.to_string();
-        let mut tx = self.write().await?;
+        let mut tx = self.begin_write().await?;
         if !Self::lock_waiting(&mut tx, message.id).await? {
             return Ok(None);
         }
@@ -123,7 +125,7 @@ impl<D: Dialect> Sql<D> {
         if before.envelope_to != message.envelope_to {
             former.insert(before.envelope_to.clone());
         }
-        Self::fence(&mut tx, &id, now).await?;
+        Self::fence_attempt(&mut tx, &id, now).await?;
         let replace = query_as(REPLACE_MESSAGE)
             .bind(id)
             .bind(&message.envelope_from)
@@ -135,17 +137,18 @@ impl<D: Dialect> Sql<D> {
             .bind(&message.made_from)
             .bind(message.made_at.as_millisecond())
             .bind(message.thread.map(|thread| thread.to_string()).unwrap_or_default())
-            .bind(json(&former)?);
+            .bind(to_json(&former)?);
         let (epoch,): (i64,) = replace.fetch_one(&mut *tx).await?;
         if (&before.bytes, &before.envelope_to) != (&message.bytes, &message.envelope_to) {
-            let entry = AuditEntry { at: now, actor: Actor::Tidings, action: "remake".to_owned(), why: why.to_owned() };
+            let entry =
+                AuditEntry { at: now, actor: AuditActor::Tidings, action: "remake".to_owned(), why: why.to_owned() };
             match &message.origin {
-                Origin::Digest(key) => Self::audit_change(&mut tx, key, Some(message.id), &entry).await?,
-                Origin::Single { key, .. } => Self::audit_single(&mut tx, key, entry).await?,
+                MessageOrigin::Digest(key) => Self::audit_change(&mut tx, key, Some(message.id), &entry).await?,
+                MessageOrigin::Single { key, .. } => Self::audit_single(&mut tx, key, entry).await?,
             }
         }
         tx.commit().await?;
-        Ok(Some(number(epoch)?))
+        Ok(Some(checked_number(epoch)?))
     }
 
     pub(crate) async fn note_missing(&self, message: Uuid, since: Option<Timestamp>) -> Result<()> {
@@ -155,7 +158,7 @@ impl<D: Dialect> Sql<D> {
     }
 
     pub(crate) async fn take_content(&self, key: &Key, event: &Event, now: Timestamp) -> Result<bool> {
-        let mut tx = self.write().await?;
+        let mut tx = self.begin_write().await?;
         let found = Self::recorded_under(&mut tx, key, event).await?;
         let Some(row) = found.filter(|row| row.waits) else { return Ok(false) };
         let taken = Self::take_into_waiting(&mut tx, &row.key(&key.user), row.digest_id, event, now).await?;
@@ -176,12 +179,13 @@ impl<D: Dialect> Sql<D> {
             return Ok(false);
         }
         // Check again, now that the lock keeps others from moving the event.
-        let replaces = |row: &RecordedRow| row.digest_id == digest_id && row.repetition(event) == Repetition::Replaces;
+        let replaces =
+            |row: &RecordedRow| row.digest_id == digest_id && row.repetition(event) == EventRepetition::Replaces;
         if !Self::recorded_under(&mut *connection, key, event).await?.as_ref().is_some_and(replaces) {
             return Ok(false);
         }
         Self::merge_event(&mut *connection, key, event, now).await?;
-        Self::outdate(connection, digest_id, now).await?;
+        Self::outdate_message(connection, digest_id, now).await?;
         Ok(true)
     }
 
@@ -190,18 +194,22 @@ impl<D: Dialect> Sql<D> {
         let found = query(WAITING_RETRACTED).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
         for digest_id in found.try_map(|row| column(&row, "digest_id")).fetch_all(&mut *connection).await? {
             if Self::lock_waiting(&mut *connection, digest_id).await? {
-                Self::outdate(&mut *connection, digest_id, now).await?;
+                Self::outdate_message(&mut *connection, digest_id, now).await?;
             }
         }
         Ok(())
     }
 
-    pub(crate) async fn reach(&self, retracts: &[(Key, Retract)], now: Timestamp) -> Result<Vec<Reached>> {
+    pub(crate) async fn retract_reach(
+        &self,
+        retracts: &[(Key, Retract)],
+        now: Timestamp,
+    ) -> Result<Vec<RetractEffect>> {
         let asked: Vec<_> = retracts
             .iter()
             .enumerate()
             .map(|(place, (key, retract))| {
-                let (of, until_at) = identity(retract);
+                let (of, until_at) = retract_identity(retract);
                 value!([
                     place,
                     key.tenant,
@@ -217,15 +225,15 @@ impl<D: Dialect> Sql<D> {
             .collect();
         let since = now.saturating_sub(LONG_SENT).unwrap_or(Timestamp::MIN);
         let mut connection = self.reader.acquire().await?;
-        let statement = query_as(Self::each(REACHED)).bind(json(&asked)?).bind(since.as_millisecond());
+        let statement = query_as(Self::expand_each(REACHED)).bind(to_json(&asked)?).bind(since.as_millisecond());
         let rows: Vec<ReachedRow> = statement.fetch_all(&mut *connection).await?;
         connection.release();
-        let mut reached = vec![Reached::PENDING; retracts.len()];
+        let mut reached = vec![RetractEffect::PENDING; retracts.len()];
         for ReachedRow { place, digest_id, state, outcome, claimed_at, past_the_dot } in rows {
             let place = usize::try_from(place).ok().and_then(|place| reached.get_mut(place));
-            let reach = Reach::of(state, outcome, past_the_dot);
-            if let Some(place) = place.filter(|_| reach != Reach::Pending) {
-                *place = place.or(Reached { reach, digest: Some((digest_id, claimed_at)) });
+            let reach = RetractReach::from_digest(state, outcome, past_the_dot);
+            if let Some(place) = place.filter(|_| reach != RetractReach::Pending) {
+                *place = place.prefer_waiting(RetractEffect { reach, digest: Some((digest_id, claimed_at)) });
             }
         }
         Ok(reached)
@@ -234,15 +242,15 @@ impl<D: Dialect> Sql<D> {
     /// Locks the message. Returns `true` if it can still be rendered again.
     async fn lock_waiting(connection: &mut D::Connection, digest_id: Uuid) -> Result<bool> {
         let locked = Self::lock_message(&mut *connection, digest_id).await?;
-        Ok(locked.closed.is_none() && !Self::finds(connection, PAST_A_DOT, digest_id).await?)
+        Ok(locked.closed.is_none() && !Self::finds_row(connection, PAST_A_DOT, digest_id).await?)
     }
 
     /// Fences attempts and returns the new epoch, if there is an open message.
-    async fn outdate(connection: &mut D::Connection, digest_id: Uuid, now: Timestamp) -> Result<Option<u64>> {
+    async fn outdate_message(connection: &mut D::Connection, digest_id: Uuid, now: Timestamp) -> Result<Option<u64>> {
         let id = digest_id.to_string();
-        Self::fence(&mut *connection, &id, now).await?;
+        Self::fence_attempt(&mut *connection, &id, now).await?;
         let epoch: Option<(i64,)> = query_as(OUTDATE_MESSAGE).bind(id).fetch_optional(connection).await?;
-        epoch.map(|(epoch,)| number(epoch)).transpose()
+        epoch.map(|(epoch,)| checked_number(epoch)).transpose()
     }
 }
 
@@ -251,7 +259,7 @@ pub struct ReachedRow {
     place: u64,
     digest_id: Uuid,
     state: DigestState,
-    outcome: Option<Outcome>,
+    outcome: Option<DigestOutcome>,
     claimed_at: Option<Timestamp>,
     past_the_dot: bool,
 }

@@ -9,10 +9,11 @@ use jiff::Timestamp;
 use sqlx::{AssertSqlSafe, query, query_as};
 use tidings_model::{
     delivery_events::{
-        LetterEmitted, OneTimeToken, Recorded, Reported, RequestRecorded, Unrecorded, Unusable, WebhookRequest,
+        CheckedDeliveryEvent, EventEffect, EventRejection, LetterEmitted, OneTimeToken, RequestRecorded, UnusablePart,
+        WebhookRequest,
     },
     records::{
-        AuditEntry, Cursor, KeptWebhookLetter, Listed, Origin, WebhookLetterFilter, WebhookLetterId,
+        AuditEntry, KeptWebhookLetter, ListPage, MessageOrigin, PageCursor, WebhookLetterFilter, WebhookLetterId,
         WebhookLetterPlace, WebhookLetterRecord,
     },
 };
@@ -20,12 +21,12 @@ use uuid::Uuid;
 
 use crate::{
     Result,
-    audit::emitted,
+    audit::read_emitted,
     sql::{
-        Sql,
+        SqlStore,
         columns::{column, record},
         dialect::Dialect,
-        json, no_nul,
+        no_nul, to_json,
     },
 };
 
@@ -54,7 +55,7 @@ pub const MARK_EMITTED: &str = "
 UPDATE webhook_dead_letters SET emitted_at = $3, emitted_by = $4
 WHERE relay = $1 AND sha256 = $2 AND emitted_at IS NULL";
 
-impl<D: Dialect> Sql<D> {
+impl<D: Dialect> SqlStore<D> {
     pub(crate) async fn record_request(
         tx: &mut D::Connection,
         request: &WebhookRequest,
@@ -67,21 +68,21 @@ impl<D: Dialect> Sql<D> {
             return Ok(RequestRecorded::TokenOfAnotherBody);
         }
         let recorded = Self::record_events(&mut *tx, &request.events, soft_bounces, now).await?;
-        Self::bury(tx, request, now).await?;
+        Self::bury_unusable(tx, request, now).await?;
         Ok(RequestRecorded::Events(recorded))
     }
 
     async fn record_events(
         tx: &mut D::Connection,
-        events: &[Reported],
+        events: &[CheckedDeliveryEvent],
         soft_bounces: u32,
         now: Timestamp,
-    ) -> Result<Vec<std::result::Result<Recorded, Unrecorded>>> {
+    ) -> Result<Vec<std::result::Result<EventEffect, EventRejection>>> {
         let mut messages = Vec::with_capacity(events.len());
         for event in events {
             messages.push(Self::find_reported(&mut *tx, event).await?);
         }
-        let held = Self::hold(&mut *tx, &messages.iter().flatten().copied().collect()).await?;
+        let held = Self::lock_reported(&mut *tx, &messages.iter().flatten().copied().collect()).await?;
         let mut about = BTreeMap::<Uuid, Vec<usize>>::new();
         for (at, message) in messages.iter().enumerate() {
             if let Ok(message) = message {
@@ -106,14 +107,14 @@ impl<D: Dialect> Sql<D> {
     pub(crate) async fn emit_letter(
         tx: &mut D::Connection,
         id: &WebhookLetterId,
-        events: &[Reported],
+        events: &[CheckedDeliveryEvent],
         soft_bounces: u32,
         entry: &AuditEntry,
     ) -> Result<LetterEmitted> {
         let recorded = Self::record_events(&mut *tx, events, soft_bounces, entry.at).await?;
         let Some(letter) = Self::webhook_letter_record(&mut *tx, id).await? else { return Ok(LetterEmitted::Unknown) };
         let mark = query(MARK_EMITTED).bind(letter.relay).bind(letter.sha256).bind(entry.at.as_millisecond());
-        if D::rows(&mark.bind(no_nul(entry.actor.as_str())).execute(&mut *tx).await?) == 0 {
+        if D::changed_rows(&mark.bind(no_nul(entry.actor.as_str())).execute(&mut *tx).await?) == 0 {
             let letter = Self::webhook_letter_record(tx, id).await?;
             return Ok(letter.and_then(|letter| letter.emitted).map_or(LetterEmitted::Unknown, LetterEmitted::Before));
         }
@@ -123,8 +124,8 @@ impl<D: Dialect> Sql<D> {
         }
         for message in messages {
             match Self::reported_message(&mut *tx, message).await?.origin {
-                Origin::Digest(key) => Self::audit_change(&mut *tx, &key, Some(message), entry).await?,
-                Origin::Single { key, .. } => Self::audit_single(&mut *tx, &key, entry.clone()).await?,
+                MessageOrigin::Digest(key) => Self::audit_change(&mut *tx, &key, Some(message), entry).await?,
+                MessageOrigin::Single { key, .. } => Self::audit_single(&mut *tx, &key, entry.clone()).await?,
             }
         }
         Ok(LetterEmitted::Now(recorded))
@@ -147,16 +148,16 @@ impl<D: Dialect> Sql<D> {
     }
 
     /// Sorted by key, like in all requests, so two requests cannot deadlock.
-    async fn bury(tx: &mut D::Connection, request: &WebhookRequest, now: Timestamp) -> Result<()> {
-        let mut letters: Vec<&Unusable> = request.unusable.iter().collect();
+    async fn bury_unusable(tx: &mut D::Connection, request: &WebhookRequest, now: Timestamp) -> Result<()> {
+        let mut letters: Vec<&UnusablePart> = request.unusable.iter().collect();
         letters.sort_unstable_by(|a, b| a.sha256.cmp(&b.sha256));
-        for Unusable { reason, size, sha256, head, whole, ids } in letters {
+        for UnusablePart { reason, size, sha256, head, whole, ids } in letters {
             let put = query(PUT_WEBHOOK_LETTER).bind(request.relay.clone()).bind(sha256.clone()).bind(no_nul(reason));
             let put = put.bind(i64::try_from(*size).unwrap_or(i64::MAX)).bind(no_nul(head)).bind(now.as_millisecond());
             let put = put.bind(*whole).execute(&mut *tx).await?;
-            if D::rows(&put) > 0 && !ids.is_empty() {
+            if D::changed_rows(&put) > 0 && !ids.is_empty() {
                 let ids: Vec<_> = ids.iter().map(|id| [id.to_string()]).collect();
-                let put = query(Self::each(PUT_LETTER_IDS)).bind(json(&ids)?).bind(request.relay.clone());
+                let put = query(Self::expand_each(PUT_LETTER_IDS)).bind(to_json(&ids)?).bind(request.relay.clone());
                 put.bind(sha256.clone()).execute(&mut *tx).await?;
             }
         }
@@ -181,13 +182,13 @@ const WEBHOOK_LETTER: &str =
 
 const WEBHOOK_HEAD: &str = "SELECT head FROM webhook_dead_letters WHERE relay = $1 AND sha256 = $2";
 
-impl<D: Dialect> Sql<D> {
+impl<D: Dialect> SqlStore<D> {
     pub(super) async fn webhook_letters(
         &self,
         filter: &WebhookLetterFilter,
-    ) -> Result<Listed<WebhookLetterRecord, WebhookLetterPlace>> {
+    ) -> Result<ListPage<WebhookLetterRecord, WebhookLetterPlace>> {
         let WebhookLetterFilter { since, until, page } = filter;
-        let after = page.after.as_ref().map(|Cursor((at, relay, sha256))| (at.as_millisecond(), relay, sha256));
+        let after = page.after.as_ref().map(|PageCursor((at, relay, sha256))| (at.as_millisecond(), relay, sha256));
         let (after_at, after_relay, after_sha256) = after.map_or_else(
             || (i64::MAX, String::new(), String::new()),
             |(at, relay, sha256)| (at, relay.clone(), sha256.clone()),
@@ -200,7 +201,8 @@ impl<D: Dialect> Sql<D> {
             .bind(after_sha256)
             .bind(page.rows_to_read());
         let rows = self.read_records(rows).await?;
-        Ok(page.listed(rows, |last: &WebhookLetterRecord| (last.buried_at, last.relay.clone(), last.sha256.clone())))
+        Ok(page
+            .build_page(rows, |last: &WebhookLetterRecord| (last.buried_at, last.relay.clone(), last.sha256.clone())))
     }
 
     pub(super) async fn webhook_letter(&self, id: &WebhookLetterId) -> Result<Option<KeptWebhookLetter>> {
@@ -231,5 +233,5 @@ record!(row => WebhookLetterRecord {
     size,
     sha256,
     whole,
-    emitted: emitted::<D>(row)?,
+    emitted: read_emitted::<D>(row)?,
 });

@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, fs, path::Path, sync::Arc, time::Duration};
 use anyhow::{Context, Result, ensure};
 use jiff::{SignedDuration, Timestamp};
 use tidings_activities::{
-    Cancellable,
+    CancellableResult,
     digest::{claim, send},
 };
 use tidings_harness::{
@@ -14,15 +14,15 @@ use tidings_harness::{
     relay::{Act, At, Fault, Relay},
     steps::{claim_of, recorded_event, send_of},
 };
-use tidings_mail::dkim::{Dkim, Signers, StreamSigners};
+use tidings_mail::dkim::{DkimSigner, StreamSigners, TenantSigners};
 use tidings_model::{
     link_keys::LinkKeys,
     settings::{Settings, TenantSettings},
-    step::{ClaimAnswer, ClaimInput, SendInput, Sent},
-    window::{Outcome, Window},
+    step::{ClaimAnswer, ClaimInput, SendAnswer, SendDigestInput},
+    window::{DigestOutcome, Window},
 };
-use tidings_services::Deps;
-use tidings_store::Sqlite;
+use tidings_services::StepServices;
+use tidings_store::SqliteStore;
 
 /// The root of the repository.
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
@@ -118,7 +118,7 @@ fn every_key_of_the_configuration_has_a_row_under_its_heading() -> Result<()> {
 /// A claimed digest for ann, of two lines.
 struct Waits {
     _folder: tempfile::TempDir,
-    store: Arc<Sqlite>,
+    store: Arc<SqliteStore>,
     relay: Relay,
     window: Window,
 }
@@ -138,16 +138,16 @@ impl Waits {
     }
 
     /// An attempt by a worker with this file and this relay, after so many that failed, a quarter of a minute apart.
-    async fn attempt(&self, settings: &Settings, relay: &Relay, failed: u32) -> Result<Sent> {
+    async fn attempt(&self, settings: &Settings, relay: &Relay, failed: u32) -> Result<SendAnswer> {
         self.attempt_by(&activities(self.store.clone(), &relay.url(), settings.clone())?, failed).await
     }
 
-    async fn attempt_by(&self, deps: &Deps, failed: u32) -> Result<Sent> {
+    async fn attempt_by(&self, deps: &StepServices, failed: u32) -> Result<SendAnswer> {
         let at = self.window.opened_at + SignedDuration::from_secs(15 * i64::from(failed));
-        let input = SendInput { failed, ..send_of(&self.window, at) };
+        let input = SendDigestInput { failed, ..send_of(&self.window, at) };
         match send::run(deps, &input, std::future::pending()).await? {
-            Cancellable::Done(sent) => Ok(sent),
-            Cancellable::Cancelled => anyhow::bail!("nobody cancelled the attempt"),
+            CancellableResult::Done(sent) => Ok(sent),
+            CancellableResult::Cancelled => anyhow::bail!("nobody cancelled the attempt"),
         }
     }
 }
@@ -160,8 +160,8 @@ fn before() -> Result<Settings> {
     Ok(settings)
 }
 
-fn was_sent(sent: &Sent) -> bool {
-    matches!(sent, Sent::Closed { closed, .. } if closed.outcome == Outcome::Sent)
+fn was_sent(sent: &SendAnswer) -> bool {
+    matches!(sent, SendAnswer::Closed { closed, .. } if closed.outcome == DigestOutcome::Sent)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -226,7 +226,7 @@ async fn a_digest_that_waits_is_the_one_that_the_new_file_makes() -> Result<()> 
         let waits = Waits::start(&old).await?;
         let mut new = old.clone();
         change(&mut new)?;
-        ensure!(matches!(waits.attempt(&old, &waits.relay, 0).await?, Sent::Deferred { .. }), "{shown}");
+        ensure!(matches!(waits.attempt(&old, &waits.relay, 0).await?, SendAnswer::Deferred { .. }), "{shown}");
         ensure!(was_sent(&waits.attempt(&new, &waits.relay, 1).await?), "{shown}");
         let mails = waits.relay.mails();
         let [mail] = &mails[..] else { anyhow::bail!("{shown}: not one mail") };
@@ -242,13 +242,13 @@ async fn a_digest_that_waits_is_the_one_that_the_new_file_makes() -> Result<()> 
 async fn a_digest_that_waits_is_signed_by_todays_key() -> Result<()> {
     let settings = before()?;
     let waits = Waits::start(&settings).await?;
-    let signing = |selector: &str| -> Result<Deps> {
-        let bulk = Some(Dkim::new(selector, "tidings.example", include_bytes!("../data/dkim/rsa.pem"))?);
+    let signing = |selector: &str| -> Result<StepServices> {
+        let bulk = Some(DkimSigner::new(selector, "tidings.example", include_bytes!("../data/dkim/rsa.pem"))?);
         let general = StreamSigners { bulk, transactional: None };
         let deps = activities(waits.store.clone(), &waits.relay.url(), settings.clone())?;
-        Ok(Deps { signers: Signers { general, ..Signers::default() }, ..deps })
+        Ok(StepServices { signers: TenantSigners { general, ..TenantSigners::default() }, ..deps })
     };
-    ensure!(matches!(waits.attempt_by(&signing("old")?, 0).await?, Sent::Deferred { .. }));
+    ensure!(matches!(waits.attempt_by(&signing("old")?, 0).await?, SendAnswer::Deferred { .. }));
     ensure!(was_sent(&waits.attempt_by(&signing("new")?, 1).await?));
     let text = String::from_utf8(waits.relay.mail(0).context("no mail")?.bytes())?;
     assert!(text.contains("s=new;") && !text.contains("s=old;"), "{text}");
@@ -259,7 +259,7 @@ async fn a_digest_that_waits_is_signed_by_todays_key() -> Result<()> {
 async fn a_digest_that_waits_goes_by_the_relay_of_the_new_file() -> Result<()> {
     let (settings, new) = (before()?, Relay::start().await?);
     let waits = Waits::start(&settings).await?;
-    ensure!(matches!(waits.attempt(&settings, &waits.relay, 0).await?, Sent::Deferred { .. }));
+    ensure!(matches!(waits.attempt(&settings, &waits.relay, 0).await?, SendAnswer::Deferred { .. }));
     ensure!(was_sent(&waits.attempt(&settings, &new, 1).await?));
     assert_eq!((waits.relay.mails().len(), new.mails().len()), (0, 1));
     Ok(())
@@ -272,7 +272,7 @@ async fn a_wait_between_attempts_is_that_of_the_file_at_the_failure() -> Result<
     let mut new = old.clone();
     new.streams.bulk.retry_delays = vec![Duration::from_secs(7)];
     match waits.attempt(&new, &waits.relay, 0).await? {
-        Sent::Deferred { again_in, .. } => assert_eq!(again_in, Some(Duration::from_secs(7))),
+        SendAnswer::Deferred { again_in, .. } => assert_eq!(again_in, Some(Duration::from_secs(7))),
         other => anyhow::bail!("{other:?}"),
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-use tidings_model::Alert;
+use tidings_model::AlertName;
 use tidings_store::REFUSALS;
 
 const PAGES: [&str; 5] =
@@ -66,7 +66,7 @@ fn first_column(page: &str, header: &str) -> BTreeSet<String> {
 
 #[test]
 fn every_alert_is_documented_and_every_documented_alert_exists() {
-    let alerts: BTreeSet<_> = Alert::ALL.map(|alert| alert.name().to_owned()).into();
+    let alerts: BTreeSet<_> = AlertName::ALL.map(|alert| alert.name().to_owned()).into();
     for page in ["docs/operations.md", "docs/getting-started.md"] {
         let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(page)).unwrap();
         assert_eq!(first_column(&text, "| alert | meaning"), alerts, "{page}");

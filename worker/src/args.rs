@@ -4,13 +4,13 @@ use std::env;
 
 use clap::Args;
 use jiff::Timestamp;
-use tidings_model::{command::Order, limits, when};
+use tidings_model::{command::CommandContext, limits, when};
 
-use crate::error::Usage;
+use crate::error::UsageError;
 
 /// The operator and the reason.
 #[derive(Debug, Args)]
-pub(crate) struct Reason {
+pub(crate) struct RequiredReason {
     /// The reason, for the audit trail and workflow history; without addresses
     #[arg(long, value_name = "TEXT")]
     why: String,
@@ -19,9 +19,9 @@ pub(crate) struct Reason {
     by: Option<String>,
 }
 
-impl Reason {
-    pub(crate) fn order(self) -> Result<Order, Usage> {
-        checked(self.by, self.why)
+impl RequiredReason {
+    pub(crate) fn into_order(self) -> Result<CommandContext, UsageError> {
+        check_order(self.by, self.why)
     }
 }
 
@@ -37,28 +37,28 @@ pub(crate) struct OptionalReason {
 }
 
 impl OptionalReason {
-    pub(crate) fn order(self, command: &str) -> Result<Order, Usage> {
-        checked(self.by, self.why.unwrap_or_else(|| command.to_owned()))
+    pub(crate) fn into_order(self, command: &str) -> Result<CommandContext, UsageError> {
+        check_order(self.by, self.why.unwrap_or_else(|| command.to_owned()))
     }
 }
 
-fn checked(by: Option<String>, why: String) -> Result<Order, Usage> {
-    let order = Order { by: by.unwrap_or_else(login), why };
-    order.check().map_err(|error| Usage(format!("--{error}")))?;
+fn check_order(by: Option<String>, why: String) -> Result<CommandContext, UsageError> {
+    let order = CommandContext { by: by.unwrap_or_else(default_login), why };
+    order.check().map_err(|error| UsageError(format!("--{error}")))?;
     Ok(order)
 }
 
 /// Fallback for `--by`. Containers have no login, so no command should require `--by`.
-pub(crate) fn login() -> String {
+pub(crate) fn default_login() -> String {
     let of_the_machine = |name| env::var(name).ok().filter(|login: &String| !login.is_empty());
     ["USER", "LOGNAME"].into_iter().find_map(of_the_machine).unwrap_or_else(|| "unknown".to_owned())
 }
 
-pub(crate) fn tenant(text: &str) -> Result<String, String> {
-    limits::id("tenant", text).map(|()| text.to_owned()).map_err(|invalid| invalid.problem)
+pub(crate) fn parse_tenant(text: &str) -> Result<String, String> {
+    limits::check_id("tenant", text).map(|()| text.to_owned()).map_err(|invalid| invalid.problem)
 }
 
 /// Parses a timestamp or a span from now (a day has 24 hours), which must be in the future.
-pub(crate) fn later(text: &str) -> Result<Timestamp, String> {
-    when::later(text, Timestamp::now())
+pub(crate) fn parse_future_time(text: &str) -> Result<Timestamp, String> {
+    when::parse_later(text, Timestamp::now())
 }

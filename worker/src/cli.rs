@@ -55,18 +55,18 @@ const RED: anstyle::Style = anstyle::AnsiColor::Red.on_default().bold();
 #[must_use]
 #[tokio::main]
 pub async fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = CliArguments::parse();
     if let Err(error) = log::start(&arguments.log) {
-        return failed(&error);
+        return report_failure(&error);
     }
     match Box::pin(arguments.run()).await {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
-        Err(error) => failed(&error),
+        Err(error) => report_failure(&error),
     }
 }
 
-fn failed(error: &anyhow::Error) -> ExitCode {
+fn report_failure(error: &anyhow::Error) -> ExitCode {
     anstream::eprintln!("{RED}error:{RED:#} {}", in_words(error));
     exit_code(error)
 }
@@ -74,40 +74,40 @@ fn failed(error: &anyhow::Error) -> ExitCode {
 /// Durable digest e-mail on Temporal.
 #[derive(Debug, Parser)]
 #[command(name = "tidings", bin_name = "tidings", version, about, after_help = EXAMPLES, propagate_version = true)]
-struct Arguments {
+struct CliArguments {
     #[command(subcommand)]
-    command: Command,
+    command: CliCommand,
     /// The configuration file [default: tidings.toml, if it exists]
     #[arg(long, global = true, value_name = "FILE", env = "TIDINGS_CONFIG")]
     config: Option<PathBuf>,
     /// The options of the log.
     #[command(flatten)]
-    log: log::Log,
+    log: log::LogArgs,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum CliCommand {
     /// Runs everything on this machine, with an inbox in the browser
-    Dev(dev::Args),
+    Dev(dev::DevArgs),
     /// Runs the worker that makes and sends the digests
     #[command(after_help = worker::EXAMPLES)]
-    Worker(worker::Args),
+    Worker(worker::WorkerArgs),
     /// Serves recipients over HTTP: links in messages, health
     #[command(after_help = gateway::EXAMPLES)]
     Gateway {
         #[command(subcommand)]
-        command: Option<gateway::Command>,
+        command: Option<gateway::GatewayCommand>,
     },
     /// Emits events: NDJSON, gzipped or not, or one event from its fields
-    Emit(Box<emit::Options>),
+    Emit(Box<emit::EmitCommandOptions>),
     /// Takes events back, before or after they arrive
-    Retract(retract::Options),
+    Retract(retract::RetractOptions),
     /// Counts open, undelivered and overdue digests, outcomes, bounces and the backlog
     #[command(after_help = stats::EXAMPLES)]
-    Stats(stats::Options),
+    Stats(stats::StatsOptions),
     /// Counts what became of messages: delivered, bounced, opened, with rates
     #[command(after_help = report::EXAMPLES)]
-    Report(report::Options),
+    Report(report::ReportOptions),
     /// Shows a key's pending events, their deadline and its reason
     #[command(after_help = "Example: tidings status acme/activity/ann\n\n\
         In a part of the key, / is written %2F and % is written %25. In JSON, `null` means that nothing is pending.")]
@@ -118,82 +118,82 @@ enum Command {
     Flush(KeyOptions),
     /// Operates on one key or many: flush, hold, release, drop, retime, reopen, preview
     #[command(subcommand)]
-    Digest(digest::Command),
+    Digest(digest::DigestCommand),
     /// Lists digests of the ledger, and shows one with its events, plan, audit and attempts
     #[command(subcommand)]
-    Digests(digests::Command),
+    Digests(digests::DigestLedgerCommand),
     /// Lists and shows signals and webhooks that could not be read, and emits them again
     #[command(subcommand)]
-    DeadLetters(dead_letters::Command),
+    DeadLetters(dead_letters::DeadLettersCommand),
     /// Lists who did what, when and why, the latest first
-    Audit(audit::Options),
+    Audit(audit::AuditOptions),
     /// Stops a tenant, a digest type or both: events collect, nothing goes out
     Pause(pauses::PauseOptions),
     /// Ends a pause; what is overdue goes out, spread over time
     Resume(pauses::ResumeOptions),
     /// Lists pauses
     #[command(subcommand)]
-    Pauses(pauses::Command),
+    Pauses(pauses::PausesCommand),
     /// Sends one e-mail, from a template or from ready parts
-    Send(Box<send::Options>),
+    Send(Box<send::SendOptions>),
     /// Lists, shows, retries and cancels e-mails
     #[command(subcommand)]
-    Messages(messages::Command),
+    Messages(messages::MessagesCommand),
     /// Recovers the events of runs that were terminated, timed out or failed
-    Recover(recover::Options),
+    Recover(recover::RecoverOptions),
     /// Lists runs in Temporal that wait for an operator, each with the command to run
     #[command(subcommand, after_help = runs::EXAMPLES)]
-    Runs(runs::Command),
+    Runs(runs::RunsCommand),
     /// Imports, lists, shows, exports, renames, merges and erases recipients
     #[command(subcommand)]
-    Recipients(recipients::Command),
+    Recipients(recipients::RecipientsCommand),
     /// Ends tenants
     #[command(subcommand)]
-    Tenants(tenants::Command),
+    Tenants(tenants::TenantsCommand),
     /// Reads and changes what a recipient chose for a digest type
     #[command(subcommand)]
-    Preferences(preferences::Command),
+    Preferences(preferences::PreferencesCommand),
     /// Records if a recipient wants a digest type
     #[command(subcommand)]
-    Consent(consent::Command),
+    Consent(consent::ConsentCommand),
     /// Lists, tests, opens and closes relays
     #[command(subcommand)]
-    Relays(relays::Command),
+    Relays(relays::RelaysCommand),
     /// Lists, adds, imports and lifts suppressed addresses
     #[command(subcommand)]
-    Suppressions(suppressions::Command),
+    Suppressions(suppressions::SuppressionsCommand),
     /// Deletes old data according to [retention]
     #[command(subcommand, name = "upkeep")]
-    Retention(retention::Command),
+    Retention(retention::UpkeepCommand),
     /// Reads bounces and complaints that came back by mail
     #[command(subcommand)]
-    Bounces(bounces::Command),
+    Bounces(bounces::BouncesCommand),
     /// Tests the webhooks of relays
     #[command(subcommand)]
-    Webhooks(webhooks::Command),
+    Webhooks(webhooks::WebhooksCommand),
     /// Lists, tests and replays the services that get notices
     #[command(subcommand)]
-    Subscriptions(subscriptions::Command),
+    Subscriptions(subscriptions::SubscriptionsCommand),
     /// Prepares the database and Temporal; run this command before every upgrade
-    Migrate(migrate::Options),
+    Migrate(migrate::MigrateOptions),
     /// Copies a SQLite file into a PostgreSQL database, while workers and gateways stand
     #[command(after_help = copy::EXAMPLES)]
-    Copy(copy::Options),
+    Copy(copy::CopyOptions),
     /// Hands events that the api accepted to Temporal again
     #[command(subcommand)]
-    Inbox(inbox::Command),
+    Inbox(inbox::InboxCommand),
     /// Makes, lists and revokes tokens of the api
     #[command(subcommand)]
-    Tokens(tokens::Command),
+    Tokens(tokens::TokensCommand),
     /// Makes keys that sign tokens
     #[command(subcommand)]
-    Keys(keys::Command),
+    Keys(keys::KeysCommand),
     /// Checks the configuration
     #[command(subcommand)]
-    Config(config::Command),
+    Config(config::ConfigCommand),
     /// Lists, previews and checks templates
     #[command(subcommand)]
-    Template(template::Command),
+    Template(template::TemplateCommand),
 }
 
 #[derive(Debug, Args)]
@@ -206,51 +206,51 @@ struct KeyOptions {
     json: bool,
 }
 
-impl Arguments {
+impl CliArguments {
     /// Returns `false` if the command failed in part or a check found problems.
     ///
     /// # Errors
-    /// The caller should correct [`crate::error::Usage`] and [`crate::config::Error`]; others are failures.
+    /// The caller should correct [`crate::error::UsageError`] and [`crate::config::Error`]; others are failures.
     pub async fn run(self) -> anyhow::Result<bool> {
         let load = || Config::load(self.config.as_deref());
         match self.command {
-            Command::Dev(args) => Box::pin(dev::run(args, self.config.as_deref())).await.map(|()| true),
-            Command::Worker(args) => Box::pin(worker::run(&args, load()?)).await.map(|()| true),
-            Command::Gateway { command } => Box::pin(gateway::run(command, load)).await.map(|()| true),
-            Command::Emit(options) => emit::run(*options, &load()?).await,
-            Command::Retract(options) => retract::run(options, &load()?).await,
-            Command::Status(asked) => status::run(&load()?, &asked.key, asked.json).await,
-            Command::Stats(options) => stats::run(options, &load()?).await,
-            Command::Report(options) => report::run(options, &load()?).await,
-            Command::Flush(asked) => digest::flush(&load()?, &asked.key, asked.json).await,
-            Command::Digest(command) => digest::run(command, &load()?).await,
-            Command::Digests(command) => digests::run(command, &load()?).await,
-            Command::DeadLetters(command) => dead_letters::run(command, &load()?).await,
-            Command::Audit(options) => audit::run(options, &load()?).await,
-            Command::Pause(options) => pauses::pause(options, &load()?).await,
-            Command::Resume(options) => pauses::resume(options, &load()?).await,
-            Command::Pauses(command) => pauses::run(command, &load()?).await,
-            Command::Send(options) => send::run(*options, &load()?.ready_to_send()?).await,
-            Command::Messages(command) => messages::run(command, &load()?).await,
-            Command::Recover(options) => recover::run(options, &load()?).await,
-            Command::Runs(command) => runs::run(command, &load()?).await,
-            Command::Recipients(command) => recipients::run(command, &load()?).await,
-            Command::Tenants(command) => tenants::run(command, &load()?).await,
-            Command::Preferences(command) => preferences::run(command, &load()?).await,
-            Command::Consent(command) => consent::run(command, &load()?).await,
-            Command::Relays(command) => relays::run(command, &load()?).await,
-            Command::Suppressions(command) => suppressions::run(command, &load()?).await,
-            Command::Retention(command) => retention::run(command, &load()?).await,
-            Command::Migrate(options) => migrate::run(&options, &load()?).await.map(|()| true),
-            Command::Copy(options) => copy::run(options, &load()?).await.map(|()| true),
-            Command::Bounces(command) => bounces::run(command, load).await,
-            Command::Inbox(command) => inbox::run(command, &load()?).await,
-            Command::Tokens(command) => tokens::run(command, &load()?).await,
-            Command::Webhooks(command) => webhooks::run(command, &load()?).await,
-            Command::Subscriptions(command) => subscriptions::run(command, &load()?).await,
-            Command::Keys(command) => keys::run(&command),
-            Command::Config(command) => config::run(&command, load).await,
-            Command::Template(command) => template::run(command, &load()?),
+            CliCommand::Dev(args) => Box::pin(dev::run(args, self.config.as_deref())).await.map(|()| true),
+            CliCommand::Worker(args) => Box::pin(worker::run(&args, load()?)).await.map(|()| true),
+            CliCommand::Gateway { command } => Box::pin(gateway::run(command, load)).await.map(|()| true),
+            CliCommand::Emit(options) => emit::run(*options, &load()?).await,
+            CliCommand::Retract(options) => retract::run(options, &load()?).await,
+            CliCommand::Status(asked) => status::run(&load()?, &asked.key, asked.json).await,
+            CliCommand::Stats(options) => stats::run(options, &load()?).await,
+            CliCommand::Report(options) => report::run(options, &load()?).await,
+            CliCommand::Flush(asked) => digest::flush(&load()?, &asked.key, asked.json).await,
+            CliCommand::Digest(command) => digest::run(command, &load()?).await,
+            CliCommand::Digests(command) => digests::run(command, &load()?).await,
+            CliCommand::DeadLetters(command) => dead_letters::run(command, &load()?).await,
+            CliCommand::Audit(options) => audit::run(options, &load()?).await,
+            CliCommand::Pause(options) => pauses::pause(options, &load()?).await,
+            CliCommand::Resume(options) => pauses::resume(options, &load()?).await,
+            CliCommand::Pauses(command) => pauses::run(command, &load()?).await,
+            CliCommand::Send(options) => send::run(*options, &load()?.ready_to_send()?).await,
+            CliCommand::Messages(command) => messages::run(command, &load()?).await,
+            CliCommand::Recover(options) => recover::run(options, &load()?).await,
+            CliCommand::Runs(command) => runs::run(command, &load()?).await,
+            CliCommand::Recipients(command) => recipients::run(command, &load()?).await,
+            CliCommand::Tenants(command) => tenants::run(command, &load()?).await,
+            CliCommand::Preferences(command) => preferences::run(command, &load()?).await,
+            CliCommand::Consent(command) => consent::run(command, &load()?).await,
+            CliCommand::Relays(command) => relays::run(command, &load()?).await,
+            CliCommand::Suppressions(command) => suppressions::run(command, &load()?).await,
+            CliCommand::Retention(command) => retention::run(command, &load()?).await,
+            CliCommand::Migrate(options) => migrate::run(&options, &load()?).await.map(|()| true),
+            CliCommand::Copy(options) => copy::run(options, &load()?).await.map(|()| true),
+            CliCommand::Bounces(command) => bounces::run(command, load).await,
+            CliCommand::Inbox(command) => inbox::run(command, &load()?).await,
+            CliCommand::Tokens(command) => tokens::run(command, &load()?).await,
+            CliCommand::Webhooks(command) => webhooks::run(command, &load()?).await,
+            CliCommand::Subscriptions(command) => subscriptions::run(command, &load()?).await,
+            CliCommand::Keys(command) => keys::run(&command),
+            CliCommand::Config(command) => config::run(&command, load).await,
+            CliCommand::Template(command) => template::run(command, &load()?),
         }
     }
 }
@@ -261,7 +261,7 @@ mod tests {
 
     /// Reports if the command line parses.
     fn parses(words: &str) -> bool {
-        super::Arguments::try_parse_from(words.split(' ')).is_ok()
+        super::CliArguments::try_parse_from(words.split(' ')).is_ok()
     }
 
     #[test]
@@ -282,6 +282,6 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        super::Arguments::command().debug_assert();
+        super::CliArguments::command().debug_assert();
     }
 }

@@ -2,10 +2,10 @@
 
 use std::{env, time::Duration};
 
-use tidings_client::{Client, CommandError, Commands, ConnectError, Http, WrongHttp};
+use tidings_client::{Client, CommandError, ConnectError, HttpGateway, WorkflowCommands, WrongHttp};
 use tidings_model::{Key, foreign_text::clean_edges};
 
-use crate::{Config, error::Usage, installation};
+use crate::{Config, error::UsageError, installation};
 
 /// The API token for `--http`.
 const TOKEN: &str = "TIDINGS_TOKEN";
@@ -21,29 +21,29 @@ pub(crate) async fn connect(config: &Config) -> anyhow::Result<Client> {
     Ok(Client::new(temporal, config))
 }
 
-/// Fails with [`Usage`] if the URL is wrong, or the token in the environment is.
-pub(crate) fn http(url: &str) -> Result<Http, Usage> {
+/// Fails with [`UsageError`] if the URL is wrong, or the token in the environment is.
+pub(crate) fn http(url: &str) -> Result<HttpGateway, UsageError> {
     let token = env::var(TOKEN).unwrap_or_default();
     if clean_edges(&token).is_empty() {
         let make = "set it to what `tidings tokens create --tenant TENANT --scope events:write` prints";
-        return Err(Usage(format!("--http: the variable {TOKEN} has no token; {make}")));
+        return Err(UsageError(format!("--http: the variable {TOKEN} has no token; {make}")));
     }
-    Http::new(url, &token).map_err(|wrong| match wrong {
-        WrongHttp::Url | WrongHttp::InClear => Usage(format!("--http: {wrong}")),
-        WrongHttp::Token(wrong) => Usage(format!("{TOKEN} {wrong}")),
+    HttpGateway::new(url, &token).map_err(|wrong| match wrong {
+        WrongHttp::Url | WrongHttp::InClear => UsageError(format!("--http: {wrong}")),
+        WrongHttp::Token(wrong) => UsageError(format!("{TOKEN} {wrong}")),
     })
 }
 
-pub(crate) async fn connect_over(http: Http) -> Result<Client, ConnectError> {
+pub(crate) async fn connect_over(http: HttpGateway) -> Result<Client, ConnectError> {
     Client::connect(tidings_client::Config { http: Some(http), deadline: DEADLINE, ..Default::default() }).await
 }
 
-pub(crate) async fn commands(config: &Config) -> anyhow::Result<Commands> {
-    Ok(Commands::new(installation::connect(config).await?, &config.task_queue))
+pub(crate) async fn connect_commands(config: &Config) -> anyhow::Result<WorkflowCommands> {
+    Ok(WorkflowCommands::new(installation::connect(config).await?, &config.task_queue))
 }
 
 /// If no worker responded, notes that one may still carry out the command.
-pub(crate) fn explain(key: &Key, error: CommandError) -> anyhow::Error {
+pub(crate) fn explain_unanswered(key: &Key, error: CommandError) -> anyhow::Error {
     match error {
         CommandError::Unanswered { .. } => {
             anyhow::anyhow!("{error} A worker may still carry out the command; see tidings status {key}")

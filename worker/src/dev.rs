@@ -23,7 +23,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use crate::{Config, gateway::Listeners, registration::Patches, storage};
+use crate::{Config, gateway::GatewayListeners, registration::PatchMode, storage};
 
 mod demo;
 mod inbox;
@@ -35,7 +35,7 @@ mod temporal;
 mod workshop;
 
 use mailbox::Mailbox;
-use settings::Port;
+use settings::DevPort;
 
 const FOLDER: &str = ".tidings";
 /// Shutdown grace for activities in progress. The next start completes the rest.
@@ -45,7 +45,7 @@ const DEFAULT_TEMPORAL_PORT: u16 = 7233;
 
 /// The options of `tidings dev`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct DevArgs {
     /// Port of the Temporal dev server.
     #[arg(long, value_name = "PORT", default_value_t = DEFAULT_TEMPORAL_PORT)]
     temporal_port: u16,
@@ -78,32 +78,32 @@ pub struct Args {
     once: bool,
 }
 
-impl Args {
-    fn temporal(&self) -> [Port; 2] {
+impl DevArgs {
+    fn temporal_ports(&self) -> [DevPort; 2] {
         [
-            Port { number: self.temporal_port, flag: "--temporal-port", what: "the Temporal dev server" },
-            Port { number: self.ui_port, flag: "--ui-port", what: "the Temporal UI" },
+            DevPort { number: self.temporal_port, flag: "--temporal-port", what: "the Temporal dev server" },
+            DevPort { number: self.ui_port, flag: "--ui-port", what: "the Temporal UI" },
         ]
     }
 
-    fn smtp(&self) -> Port {
-        Port { number: self.smtp_port, flag: "--smtp-port", what: "the mail sink" }
+    fn smtp(&self) -> DevPort {
+        DevPort { number: self.smtp_port, flag: "--smtp-port", what: "the mail sink" }
     }
 
-    fn inbox(&self) -> Port {
-        Port { number: self.inbox_port, flag: "--inbox-port", what: "the inbox page" }
+    fn inbox(&self) -> DevPort {
+        DevPort { number: self.inbox_port, flag: "--inbox-port", what: "the inbox page" }
     }
 
-    fn gateway(&self) -> Port {
-        Port { number: self.gateway_port, flag: "--gateway-port", what: "the gateway" }
+    fn gateway(&self) -> DevPort {
+        DevPort { number: self.gateway_port, flag: "--gateway-port", what: "the gateway" }
     }
 
-    fn api(&self) -> Port {
-        Port { number: self.api_port, flag: "--api-port", what: "the api" }
+    fn api(&self) -> DevPort {
+        DevPort { number: self.api_port, flag: "--api-port", what: "the api" }
     }
 
-    fn workshop(&self) -> Port {
-        Port { number: self.workshop_port, flag: "--workshop-port", what: "the workshop" }
+    fn workshop(&self) -> DevPort {
+        DevPort { number: self.workshop_port, flag: "--workshop-port", what: "the workshop" }
     }
 
     fn api_url(&self) -> String {
@@ -139,39 +139,39 @@ impl Args {
 /// # Errors
 /// A port is taken, a file cannot be written, the configuration is wrong, a part stopped by itself, or the
 /// emails do not account for all sample events.
-pub async fn run(args: Args, config: Option<&Path>) -> anyhow::Result<()> {
+pub async fn run(args: DevArgs, config: Option<&Path>) -> anyhow::Result<()> {
     let folder = Path::new(FOLDER);
-    let _lock = lock(folder)?;
-    let config = settings::config(config, &args, folder)?;
-    for port in args.temporal() {
+    let _lock = lock_folder(folder)?;
+    let config = settings::dev_config(config, &args, folder)?;
+    for port in args.temporal_ports() {
         drop(port.listen()?);
     }
     let mail = LocalMail::open(&args, folder).await?;
     let workshop = TcpListener::from_std(args.workshop().listen()?)?;
     let public = TcpListener::from_std(args.gateway().listen()?)?;
-    let gateway = Listeners { public, api: Some(TcpListener::from_std(args.api().listen()?)?) };
-    let mut server = temporal::Server::start(folder, args.temporal_port, args.ui_port).await?;
+    let gateway = GatewayListeners { public, api: Some(TcpListener::from_std(args.api().listen()?)?) };
+    let mut server = temporal::TemporalDevServer::start(folder, args.temporal_port, args.ui_port).await?;
     let ended = tokio::select! {
-        error = server.ended() => Err(error.into()),
-        done = work(&args, config, mail, workshop, gateway) => done,
+        error = server.wait_until_exit() => Err(error.into()),
+        done = run_parts(&args, config, mail, workshop, gateway) => done,
     };
     server.stop().await;
     ended
 }
 
 /// Runs all other parts once the server is ready. The worker stops before the inbox does.
-async fn work(
-    args: &Args,
+async fn run_parts(
+    args: &DevArgs,
     config: Config,
     mail: LocalMail,
     workshop: TcpListener,
-    gateway: Listeners,
+    gateway: GatewayListeners,
 ) -> anyhow::Result<()> {
     storage::migrate(&config.database_url).await?;
     let mailbox = Arc::clone(&mail.mailbox);
     let shutdown = CancellationToken::new();
     let mut worker = pin!(async {
-        let worker = crate::worker::run(config.clone(), UnknownRecipients::Invent, Patches::Active, shutdown.clone());
+        let worker = crate::worker::run(config.clone(), UnknownRecipients::Invent, PatchMode::Active, shutdown.clone());
         let gateway = crate::gateway::run(config.clone(), UnknownRecipients::Invent, gateway, shutdown.clone());
         Box::pin(try_join(worker, gateway)).await.map(drop)
     });
@@ -185,8 +185,8 @@ async fn work(
     let ended = tokio::select! {
         done = &mut worker => return done.and_then(|()| bail!("the worker and the gateway ended")),
         done = &mut pages => done,
-        done = interrupted() => done,
-        done = guide(args, &config, &mailbox) => done,
+        done = wait_for_signal() => done,
+        done = run_foreground(args, &config, &mailbox) => done,
     };
     shutdown.cancel();
     tokio::select! {
@@ -197,7 +197,7 @@ async fn work(
 }
 
 /// Runs the demo if requested and prints the URLs. Only returns with `--once`.
-async fn guide(args: &Args, config: &Config, mailbox: &Mailbox) -> anyhow::Result<()> {
+async fn run_foreground(args: &DevArgs, config: &Config, mailbox: &Mailbox) -> anyhow::Result<()> {
     if args.demo {
         demo::run(config, mailbox).await?;
     }
@@ -205,7 +205,7 @@ async fn guide(args: &Args, config: &Config, mailbox: &Mailbox) -> anyhow::Resul
         println!("The mails are in {FOLDER}/mail.");
         return Ok(());
     }
-    say_where(args, config);
+    print_urls(args, config);
     std::future::pending().await
 }
 
@@ -216,15 +216,18 @@ struct LocalMail {
 }
 
 impl LocalMail {
-    async fn open(args: &Args, folder: &Path) -> anyhow::Result<Self> {
+    async fn open(args: &DevArgs, folder: &Path) -> anyhow::Result<Self> {
         let smtp = TcpListener::from_std(args.smtp().listen()?)?;
         let inbox = TcpListener::from_std(args.inbox().listen()?)?;
         let mailbox = Mailbox::open(&folder.join("mail")).await.context("the folder .tidings/mail cannot be read")?;
         Ok(Self { mailbox: Arc::new(mailbox), smtp, inbox })
     }
 
-    async fn serve(self, args: &Args) -> anyhow::Result<()> {
-        let about = inbox::About { smtp: format!("127.0.0.1:{}", args.smtp_port), temporal_ui: args.temporal_ui_url() };
+    async fn serve(self, args: &DevArgs) -> anyhow::Result<()> {
+        let about = inbox::InboxAddresses {
+            smtp: format!("127.0.0.1:{}", args.smtp_port),
+            temporal_ui: args.temporal_ui_url(),
+        };
         tokio::select! {
             () = sink::serve(self.smtp, Arc::clone(&self.mailbox)) => bail!("the mail sink ended"),
             done = inbox::serve(self.inbox, self.mailbox, about) => done.context("the inbox page ended"),
@@ -234,7 +237,7 @@ impl LocalMail {
 
 /// Allows one `tidings dev` per folder. The system releases the lock when the process ends, even after a
 /// crash.
-fn lock(folder: &Path) -> anyhow::Result<File> {
+fn lock_folder(folder: &Path) -> anyhow::Result<File> {
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)
@@ -253,7 +256,7 @@ fn lock(folder: &Path) -> anyhow::Result<File> {
 }
 
 /// Also stops on SIGHUP: the server must not outlive a closed terminal.
-async fn interrupted() -> anyhow::Result<()> {
+async fn wait_for_signal() -> anyhow::Result<()> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut hangup = signal(SignalKind::hangup())?;
@@ -265,7 +268,7 @@ async fn interrupted() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn say_where(args: &Args, config: &Config) {
+fn print_urls(args: &DevArgs, config: &Config) {
     match &args.smtp_url {
         None => println!("\nInbox        {}", args.inbox_url()),
         Some(_) => println!("\nInbox        none: mail goes to --smtp-url"),
@@ -294,11 +297,11 @@ mod tests {
     #[test]
     fn a_second_dev_in_a_folder_is_refused() {
         let folder = tempfile::tempdir().unwrap();
-        let first = lock(folder.path()).unwrap();
-        assert!(lock(folder.path()).unwrap_err().to_string().contains("another"));
+        let first = lock_folder(folder.path()).unwrap();
+        assert!(lock_folder(folder.path()).unwrap_err().to_string().contains("another"));
         drop(first);
         // A process that another test has just forked holds the lock until it executes its program.
-        while lock(folder.path()).is_err() {
+        while lock_folder(folder.path()).is_err() {
             std::thread::yield_now();
         }
     }

@@ -2,23 +2,23 @@
 
 use std::process::ExitCode;
 
-use crate::{config, phrases::counted};
+use crate::{config, phrases::format_count};
 
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct Usage(pub String);
+pub struct UsageError(pub String);
 
 #[derive(Debug, thiserror::Error)]
 #[error(
     "the oldest overdue digest, or run in trouble, has waited for {age}, more than the {accepted} of --overdue-after"
 )]
-pub struct Overdue {
+pub struct OverdueError {
     pub age: String,
     pub accepted: String,
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("{} in trouble: see `tidings runs list`", counted(*.0, "run"))]
+#[error("{} in trouble: see `tidings runs list`", format_count(*.0, "run"))]
 pub struct RunsInTrouble(pub u64);
 
 /// Formats the error with its causes. Skips a cause already in the text, because SDK errors repeat theirs.
@@ -38,17 +38,17 @@ pub fn in_words(error: &anyhow::Error) -> String {
 /// A mail server should keep the message and retry: exit code 75, `EX_TEMPFAIL` in sysexits.h.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", in_words(.0))]
-pub struct TryLater(pub anyhow::Error);
+pub struct TemporaryFailure(pub anyhow::Error);
 
-/// Returns 75 for [`TryLater`], 2 if the caller must change the command or the configuration, 3 for
-/// [`Overdue`] and [`RunsInTrouble`], otherwise 1.
+/// Returns 75 for [`TemporaryFailure`], 2 if the caller must change the command or the configuration, 3 for
+/// [`OverdueError`] and [`RunsInTrouble`], otherwise 1.
 #[must_use]
 pub fn exit_code(error: &anyhow::Error) -> ExitCode {
-    if error.is::<TryLater>() {
+    if error.is::<TemporaryFailure>() {
         return ExitCode::from(75);
     }
-    let callers = error.chain().any(|cause| cause.is::<config::Error>() || cause.is::<Usage>());
-    let late = error.is::<Overdue>() || error.is::<RunsInTrouble>();
+    let callers = error.chain().any(|cause| cause.is::<config::ConfigError>() || cause.is::<UsageError>());
+    let late = error.is::<OverdueError>() || error.is::<RunsInTrouble>();
     ExitCode::from(if callers {
         2
     } else if late {

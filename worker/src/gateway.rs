@@ -9,24 +9,24 @@ use std::{
 use anyhow::Context as _;
 use temporalio_client::Client;
 use tidings_gateway::{
-    Admission, State,
-    api::{self, Api, Issuer, LEAST_BODY_BYTES, Making},
-    fetch::Fetcher,
-    inbox::{Forwarder, Inbox},
-    jobs::Runner,
+    AdmissionLimits, GatewayState,
+    api::{self, ApiState, LEAST_BODY_BYTES, OidcIssuer, RenderContext},
+    fetch::HttpFetcher,
+    inbox::{EventInbox, InboxForwarder},
+    jobs::JobRunner,
     metrics,
-    recorder::Recorder,
+    recorder::TrackingRecorder,
     routes,
-    server::{self, Limits},
-    webhooks::{Webhooks, ses::Certificates},
+    server::{self, ConnectionLimits},
+    webhooks::{WebhookContext, ses::CertificateCache},
 };
-use tidings_mail::{render::Renderer, words::Words};
+use tidings_mail::{render::TemplateRenderer, words::LocalizedWords};
 use tidings_model::{
-    process::Role,
+    process::ProcessRole,
     settings::{Settings, UnknownRecipients},
     zone_data,
 };
-use tidings_services::{installation::Refusal, processes::Presence};
+use tidings_services::{installation::ClaimRefusal, processes::ProcessPresence};
 use tidings_store::Store;
 use tokio::{net::TcpListener, sync::watch, time::timeout};
 use tokio_util::sync::CancellationToken;
@@ -35,7 +35,7 @@ use crate::{
     Config, installation,
     limits::{self, OWN_DESCRIPTORS},
     names, storage,
-    worker::{Background, METRICS_CONNECTIONS, compare_zone_data, connected, listen_for_metrics},
+    worker::{BackgroundTask, METRICS_CONNECTIONS, compare_zone_data, connect_with_retry, listen_for_metrics},
 };
 
 /// Shutdown grace for opens and clicks that have not been recorded yet.
@@ -45,27 +45,27 @@ const BODY_PART: u64 = 5;
 const FEW_CONNECTIONS: usize = 16;
 
 /// The two listeners share no route (rule 38).
-pub(crate) struct Listeners {
+pub(crate) struct GatewayListeners {
     pub public: TcpListener,
     pub api: Option<TcpListener>,
 }
 
-impl Listeners {
+impl GatewayListeners {
     /// Binds the configured addresses.
     ///
     /// # Errors
     /// An address is taken. The error names its key.
     pub async fn bind(config: &Config) -> anyhow::Result<Self> {
-        let public = bind("gateway.listen", config.gateway.listen).await?;
+        let public = bind_listener("gateway.listen", config.gateway.listen).await?;
         let api = match config.gateway.api_listen {
-            Some(address) => Some(bind("gateway.api_listen", address).await?),
+            Some(address) => Some(bind_listener("gateway.api_listen", address).await?),
             None => None,
         };
         Ok(Self { public, api })
     }
 }
 
-async fn bind(key: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
+async fn bind_listener(key: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address).await.with_context(|| format!("{key} = \"{address}\""))
 }
 
@@ -77,40 +77,40 @@ async fn bind(key: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
 pub(crate) async fn run(
     config: Config,
     unknown_recipients: UnknownRecipients,
-    listeners: Listeners,
+    listeners: GatewayListeners,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
-    let Listeners { public, api } = listeners;
+    let GatewayListeners { public, api } = listeners;
     let connections = connections_of_each(limits::raise_descriptors(), 1 + usize::from(api.is_some()));
     let _listening = match config.gateway.metrics_listen {
-        Some(address) => Some(listen_for_metrics(address, metrics::text).await?),
+        Some(address) => Some(listen_for_metrics(address, metrics::export_text).await?),
         None => None,
     };
     let store = storage::open(&config.database_url).await?;
-    names::keep(&*store, &config).await?;
+    names::store_names(&*store, &config).await?;
     if let Err(error) = compare_zone_data(&*store).await {
         tracing::warn!(%error, "the zone data is not compared with that of the workers");
     }
     let refused = Arc::new(OnceLock::new());
-    let (temporal, _connecting) = connecting(&config, store.clone(), refused.clone(), shutdown.clone());
+    let (temporal, _connecting) = connect_in_background(&config, store.clone(), refused.clone(), shutdown.clone());
     // The gateway also works without DKIM keys, except for rendering single messages.
-    let own = installation::profile(&config, Role::Gateway, &config.signers().unwrap_or_default());
-    let presence = Presence::new(store.clone(), own);
+    let own = installation::profile(&config, ProcessRole::Gateway, &config.signers().unwrap_or_default());
+    let presence = ProcessPresence::new(store.clone(), own);
     let process = presence.id();
-    let presence = Background::new(&tokio::spawn(presence.run(temporal.clone())));
-    let inbox = Inbox::new(store.clone(), config.inbox);
-    let _measuring = Background::new(&tokio::spawn(inbox.clone().measure()));
-    let forwarder = Forwarder::new(inbox.clone(), temporal.clone(), &config.task_queue);
-    let jobs = Runner::new(store.clone(), temporal.clone(), &config.task_queue, &config.names);
-    let words = Words::new(config.templates.as_deref()).context("the words of pages cannot be read")?;
-    let settings = Arc::new(Settings { unknown_recipients, ..config.unsigned() });
+    let presence = BackgroundTask::new(&tokio::spawn(presence.run(temporal.clone())));
+    let inbox = EventInbox::new(store.clone(), config.inbox);
+    let _measuring = BackgroundTask::new(&tokio::spawn(inbox.clone().measure_depth()));
+    let forwarder = InboxForwarder::new(inbox.clone(), temporal.clone(), &config.task_queue);
+    let jobs = JobRunner::new(store.clone(), temporal.clone(), &config.task_queue, &config.names);
+    let words = LocalizedWords::new(config.templates.as_deref()).context("the words of pages cannot be read")?;
+    let settings = Arc::new(Settings { unknown_recipients, ..config.unchecked_settings() });
     let words = Arc::new(words);
-    let (recorder, recording) = Recorder::start(store.clone(), settings.clone());
+    let (recorder, recording) = TrackingRecorder::start(store.clone(), settings.clone());
     let directory = config.checked_directory().await?;
-    let state = State { store: store.clone(), directory, settings, words, recorder, temporal };
-    let fetcher = Fetcher::new();
-    let (hooks, certificates) = (config.webhooks()?, Certificates::new(fetcher.clone()));
-    let issuer = config.gateway.oidc.clone().map(|trust| Arc::new(Issuer::new(trust, fetcher)));
+    let state = GatewayState { store: store.clone(), directory, settings, words, recorder, temporal };
+    let fetcher = HttpFetcher::new();
+    let (hooks, certificates) = (config.webhooks()?, CertificateCache::new(fetcher.clone()));
+    let issuer = config.gateway.oidc.clone().map(|trust| Arc::new(OidcIssuer::new(trust, fetcher)));
     tracing::info!(
         listen = %public.local_addr()?,
         public_url = config.gateway.pages.public_url.as_deref().unwrap_or_default(),
@@ -118,21 +118,21 @@ pub(crate) async fn run(
         zone_data = %zone_data(),
         "the gateway runs"
     );
-    let webhooks = Webhooks { state: state.clone(), hooks, certificates };
+    let webhooks = WebhookContext { state: state.clone(), hooks, certificates };
     let trusted = config.gateway.trusted_proxies.clone();
     let body_bytes = config.gateway.body_bytes.unwrap_or_else(|| body_bytes(limits::memory()));
-    let admission = Admission { trusted: trusted.clone(), body_bytes };
+    let admission = AdmissionLimits { trusted: trusted.clone(), body_bytes };
     let router = routes::router(state.clone(), webhooks, admission.clone());
-    let limits = Limits { connections, of_client: connections / 4, trusted, ..Limits::default() };
+    let limits = ConnectionLimits { connections, of_client: connections / 4, trusted, ..ConnectionLimits::default() };
     let serving = server::serve(public, router, limits.clone(), shutdown.clone());
-    let making = api.as_ref().and_then(|_| making(&config)).map(Arc::new);
+    let making = api.as_ref().and_then(|_| load_rendering(&config)).map(Arc::new);
     let (task_queue, archive) = (config.task_queue.clone(), config.retention.settings.archive.clone());
-    let api_router = api::router(Api { state, task_queue, inbox, archive, making }, issuer, admission);
+    let api_router = api::router(ApiState { state, task_queue, inbox, archive, making }, issuer, admission);
     let serving_api = async {
         match api {
             Some(listener) => {
                 // Services share few addresses, so each address may open more connections.
-                let limits = Limits { of_client: connections / 2, ..limits };
+                let limits = ConnectionLimits { of_client: connections / 2, ..limits };
                 server::serve(listener, api_router, limits, shutdown.clone()).await;
             }
             // The recorder only ends once all routers are dropped.
@@ -149,51 +149,51 @@ pub(crate) async fn run(
     }
     tracing::info!("the gateway stops");
     let refusal = Arc::into_inner(refused).and_then(OnceLock::into_inner);
-    refusal.map_or(Ok(()), |refusal: Refusal| Err(refusal.into()))
+    refusal.map_or(Ok(()), |refusal: ClaimRefusal| Err(refusal.into()))
 }
 
 fn body_bytes(memory: Option<u64>) -> usize {
     let part = memory.map(|memory| usize::try_from(memory / BODY_PART).unwrap_or(usize::MAX));
-    part.map_or(Admission::BODY_BYTES, |part| part.clamp(LEAST_BODY_BYTES, Admission::BODY_BYTES))
+    part.map_or(AdmissionLimits::BODY_BYTES, |part| part.clamp(LEAST_BODY_BYTES, AdmissionLimits::BODY_BYTES))
 }
 
 /// A flood on one listener should leave file descriptors for the others.
 fn connections_of_each(descriptors: Option<u64>, listeners: usize) -> usize {
     let own = OWN_DESCRIPTORS + METRICS_CONNECTIONS;
     let fits = descriptors.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
-    let connections = (fits.saturating_sub(own) / listeners).clamp(FEW_CONNECTIONS, Limits::CONNECTIONS);
-    let effect = format!("each listener takes {connections} connections instead of {}", Limits::CONNECTIONS);
-    limits::check_descriptors(descriptors, own + listeners * Limits::CONNECTIONS, &effect);
+    let connections = (fits.saturating_sub(own) / listeners).clamp(FEW_CONNECTIONS, ConnectionLimits::CONNECTIONS);
+    let effect = format!("each listener takes {connections} connections instead of {}", ConnectionLimits::CONNECTIONS);
+    limits::check_descriptors(descriptors, own + listeners * ConnectionLimits::CONNECTIONS, &effect);
     connections
 }
 
 /// Loads the templates and DKIM keys. If this fails, only routes that render messages are affected.
-fn making(config: &Config) -> Option<Making> {
+fn load_rendering(config: &Config) -> Option<RenderContext> {
     let load = || {
-        let renderer = Renderer::new(config.templates.as_deref()).context("the templates cannot be read")?;
-        anyhow::Ok(Making { renderer: Arc::new(renderer), signers: config.signers()? })
+        let renderer = TemplateRenderer::new(config.templates.as_deref()).context("the templates cannot be read")?;
+        anyhow::Ok(RenderContext { renderer: Arc::new(renderer), signers: config.signers()? })
     };
     load().inspect_err(|error| tracing::error!("the api makes no messages: {error:#}")).ok()
 }
 
 /// Connects to Temporal in the background. Links work without Temporal, and also while workers with another
 /// database of this installation are running. In another installation's namespace, the gateway shuts down.
-fn connecting(
+fn connect_in_background(
     config: &Config,
     store: Arc<dyn Store>,
-    refused: Arc<OnceLock<Refusal>>,
+    refused: Arc<OnceLock<ClaimRefusal>>,
     shutdown: CancellationToken,
-) -> (watch::Receiver<Option<Client>>, Background) {
+) -> (watch::Receiver<Option<Client>>, BackgroundTask) {
     let (sender, receiver) = watch::channel(None);
     let temporal = config.temporal.clone();
     let connecting = tokio::spawn(async move {
-        let Some(client) = connected(&temporal, "gateway", &shutdown).await else { return };
-        let refusal = installation::offer(&*store, client, &sender).await;
+        let Some(client) = connect_with_retry(&temporal, "gateway", &shutdown).await else { return };
+        let refusal = installation::publish_client(&*store, client, &sender).await;
         let _ = refused.set(refusal);
         drop(refused);
         shutdown.cancel();
     });
-    (receiver, Background::new(&connecting))
+    (receiver, BackgroundTask::new(&connecting))
 }
 
 #[cfg(test)]

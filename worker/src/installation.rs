@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use temporalio_client::Client;
-use tidings_mail::dkim::Signers;
+use tidings_mail::dkim::TenantSigners;
 use tidings_model::{
     installation::BEAT,
     link_keys::LinkKeys,
-    process::{ProcessProfile, Role, fingerprint},
+    process::{ProcessProfile, ProcessRole, fingerprint},
 };
-use tidings_services::installation::{InstallationError, Refusal, check};
-use tidings_store::{Storage, Store};
+use tidings_services::installation::{ClaimRefusal, InstallationError, check};
+use tidings_store::{Store, StoreBackend};
 use tokio::{sync::watch, time::sleep};
 
 use crate::{Config, config::SecretUrl};
@@ -25,7 +25,7 @@ const LOOK: Duration = Duration::from_secs(5);
 /// Temporal does not respond, or the database must not be used with this namespace.
 pub(crate) async fn connect(config: &Config) -> anyhow::Result<Client> {
     let temporal = config.temporal.connect().await?;
-    if let Some(store) = at_hand(&config.database_url).await {
+    if let Some(store) = open_if_available(&config.database_url).await {
         match check(&*store, &temporal).await {
             Err(InstallationError::Refused(refusal)) => return Err(refusal.into()),
             Err(error) => tracing::debug!(%error, "nothing says whose namespace this is"),
@@ -35,14 +35,14 @@ pub(crate) async fn connect(config: &Config) -> anyhow::Result<Client> {
     Ok(temporal)
 }
 
-async fn at_hand(url: &SecretUrl) -> Option<std::sync::Arc<dyn Store>> {
-    if url.file().is_some_and(|file| !file.exists()) {
+async fn open_if_available(url: &SecretUrl) -> Option<std::sync::Arc<dyn Store>> {
+    if url.sqlite_file().is_some_and(|file| !file.exists()) {
         return None;
     }
-    Storage::connect(url.reveal()).await.ok()?.ready().await.ok()
+    StoreBackend::connect(url.reveal()).await.ok()?.checked_store().await.ok()
 }
 
-pub(crate) fn profile(config: &Config, role: Role, signers: &Signers) -> ProcessProfile {
+pub(crate) fn profile(config: &Config, role: ProcessRole, signers: &TenantSigners) -> ProcessProfile {
     let host = rustix::system::uname();
     let own = ProcessProfile::new(role, &host.nodename().to_string_lossy(), std::process::id(), &config.task_queue);
     ProcessProfile {
@@ -55,24 +55,24 @@ pub(crate) fn profile(config: &Config, role: Role, signers: &Signers) -> Process
     }
 }
 
-enum Look {
+enum NamespaceStatus {
     Admitted,
     /// Workers with another database of this installation are running.
     Copy,
     Unknown,
 }
 
-async fn look(store: &dyn Store, temporal: &Client) -> Result<Look, Refusal> {
+async fn check_namespace(store: &dyn Store, temporal: &Client) -> Result<NamespaceStatus, ClaimRefusal> {
     match check(store, temporal).await {
-        Ok(()) => Ok(Look::Admitted),
-        Err(InstallationError::Refused(refusal @ Refusal::Copy { .. })) => {
+        Ok(()) => Ok(NamespaceStatus::Admitted),
+        Err(InstallationError::Refused(refusal @ ClaimRefusal::Copy { .. })) => {
             tracing::error!(%refusal, "waits until the other workers are gone");
-            Ok(Look::Copy)
+            Ok(NamespaceStatus::Copy)
         }
         Err(InstallationError::Refused(refusal)) => Err(refusal),
         Err(error) => {
             tracing::warn!(%error, "it is not known whose namespace this is");
-            Ok(Look::Unknown)
+            Ok(NamespaceStatus::Unknown)
         }
     }
 }
@@ -82,8 +82,8 @@ async fn look(store: &dyn Store, temporal: &Client) -> Result<Look, Refusal> {
 ///
 /// # Errors
 /// The namespace belongs to another installation.
-pub(crate) async fn admitted(store: &dyn Store, temporal: &Client) -> Result<(), Refusal> {
-    while !matches!(look(store, temporal).await?, Look::Admitted) {
+pub(crate) async fn wait_until_admitted(store: &dyn Store, temporal: &Client) -> Result<(), ClaimRefusal> {
+    while !matches!(check_namespace(store, temporal).await?, NamespaceStatus::Admitted) {
         sleep(LOOK).await;
     }
     Ok(())
@@ -91,12 +91,16 @@ pub(crate) async fn admitted(store: &dyn Store, temporal: &Client) -> Result<(),
 
 /// Publishes the client in `offered`, and removes it while workers with another database of this installation
 /// are running. Only returns if the namespace belongs to another installation.
-pub(crate) async fn offer(store: &dyn Store, temporal: Client, offered: &watch::Sender<Option<Client>>) -> Refusal {
+pub(crate) async fn publish_client(
+    store: &dyn Store,
+    temporal: Client,
+    offered: &watch::Sender<Option<Client>>,
+) -> ClaimRefusal {
     loop {
-        match look(store, &temporal).await {
-            Ok(Look::Admitted) => drop(offered.send_replace(Some(temporal.clone()))),
-            Ok(Look::Copy) => drop(offered.send_replace(None)),
-            Ok(Look::Unknown) => {}
+        match check_namespace(store, &temporal).await {
+            Ok(NamespaceStatus::Admitted) => drop(offered.send_replace(Some(temporal.clone()))),
+            Ok(NamespaceStatus::Copy) => drop(offered.send_replace(None)),
+            Ok(NamespaceStatus::Unknown) => {}
             Err(refusal) => return refusal,
         }
         let is_offered = offered.borrow().is_some();

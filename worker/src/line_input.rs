@@ -11,12 +11,12 @@ use flate2::bufread::MultiGzDecoder;
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use serde::Serialize;
 use tidings_model::foreign_text::{WrongEncoding, cut_bytes, is_utf16, skip_bom};
-use tidings_operations::rows::{NO_OBJECT, Rows, Unreadable, WrongHeader, WrongLine};
+use tidings_operations::rows::{InputRows, NO_OBJECT, RowReadError, WrongHeader, WrongLine};
 
-use crate::error::Usage;
+use crate::error::UsageError;
 
 #[derive(Debug, PartialEq, Eq, Serialize)]
-pub struct Rejection {
+pub struct LineRejection {
     pub line: u64,
     /// As named in the contract or the header. Empty if the whole line is wrong.
     pub field: String,
@@ -26,52 +26,52 @@ pub struct Rejection {
 /// Limit per text. They quote the faulty input, which may be a whole line.
 const SHOWN_BYTES: usize = 500;
 
-impl Rejection {
+impl LineRejection {
     /// Truncates the texts and removes control characters, so they are safe on a terminal.
     pub(crate) fn new(line: u64, field: &str, problem: &str) -> Self {
-        Self { line, field: presentable(field), problem: presentable(problem) }
+        Self { line, field: terminal_text(field), problem: terminal_text(problem) }
     }
 }
 
-impl From<WrongLine> for Rejection {
+impl From<WrongLine> for LineRejection {
     fn from(WrongLine { line, problem }: WrongLine) -> Self {
         let remedy = if problem == NO_OBJECT { "; write one object a line (NDJSON)" } else { "" };
         Self::new(line, "", &(problem + remedy))
     }
 }
 
-fn presentable(text: &str) -> String {
+fn terminal_text(text: &str) -> String {
     let cut = cut_bytes(text, SHOWN_BYTES);
     let shown = cut.replace(char::is_control, " ");
     if cut.len() < text.len() { format!("{shown}…") } else { shown }
 }
 
 #[derive(Debug, Default, Serialize)]
-struct Summary {
+struct LineTotals {
     accepted: u64,
     rejected: u64,
 }
 
-pub(crate) struct Report {
+pub(crate) struct LineReport {
     json: bool,
     bar: ProgressBar,
-    summary: Summary,
+    summary: LineTotals,
     warnings: u64,
 }
 
-impl Report {
+impl LineReport {
     pub fn new(json: bool, bar: ProgressBar) -> Self {
-        Self { json, bar, summary: Summary::default(), warnings: 0 }
+        Self { json, bar, summary: LineTotals::default(), warnings: 0 }
     }
 
-    pub fn accepted(&mut self, count: u64) {
+    pub fn count_accepted(&mut self, count: u64) {
         self.summary.accepted += count;
         self.bar.set_message(HumanCount(self.summary.accepted).to_string());
     }
 
-    pub fn rejected(&mut self, rejection: &Rejection) {
+    pub fn report_rejection(&mut self, rejection: &LineRejection) {
         self.summary.rejected += 1;
-        let Rejection { line, field, problem } = rejection;
+        let LineRejection { line, field, problem } = rejection;
         self.bar.suspend(|| {
             if self.json {
                 anstream::println!("{}", serde_json::json!({ "rejected": rejection }));
@@ -84,9 +84,9 @@ impl Report {
     }
 
     /// As text, only prints the first warnings, because every line may have the same mistake.
-    pub fn warned(&mut self, warning: &Rejection) {
+    pub fn report_warning(&mut self, warning: &LineRejection) {
         self.warnings += 1;
-        let Rejection { line, field, problem } = warning;
+        let LineRejection { line, field, problem } = warning;
         self.bar.suspend(|| {
             if self.json {
                 anstream::println!("{}", serde_json::json!({ "warning": warning }));
@@ -97,9 +97,9 @@ impl Report {
     }
 
     /// Prints the totals. Returns `false` if a line was rejected.
-    pub fn end(self, what: &str) -> bool {
+    pub fn print_totals(self, what: &str) -> bool {
         self.bar.finish_and_clear();
-        let Summary { accepted, rejected } = self.summary;
+        let LineTotals { accepted, rejected } = self.summary;
         if self.json {
             anstream::println!("{}", serde_json::json!(self.summary));
         } else {
@@ -114,17 +114,17 @@ impl Report {
 }
 
 /// Opens `path`, or standard input for `-`. The progress bar counts bytes and only appears on a terminal.
-pub(crate) fn open(path: &Path) -> anyhow::Result<(ProgressBar, Box<dyn BufRead + Send>)> {
+pub(crate) fn open_input(path: &Path) -> anyhow::Result<(ProgressBar, Box<dyn BufRead + Send>)> {
     if path == Path::new("-") {
         let bar = ProgressBar::new_spinner().with_style(style("{spinner} {msg} accepted, {elapsed}")?);
-        let lines = unpacked(io::stdin()).map_err(|error| Usage(format!("standard input: {error}")))?;
+        let lines = decompress_text(io::stdin()).map_err(|error| UsageError(format!("standard input: {error}")))?;
         return Ok((bar, lines));
     }
-    let unreadable = |error: io::Error| Usage(format!("{}: {error}", path.display()));
+    let unreadable = |error: io::Error| UsageError(format!("{}: {error}", path.display()));
     let file = File::open(path).map_err(unreadable)?;
     let bytes = file.metadata()?.len();
     let bar = ProgressBar::new(bytes).with_style(style("{bar:30} {percent}%, {msg} accepted, {eta} left")?);
-    let lines = unpacked(bar.wrap_read(file)).map_err(unreadable)?;
+    let lines = decompress_text(bar.wrap_read(file)).map_err(unreadable)?;
     Ok((bar, lines))
 }
 
@@ -132,7 +132,7 @@ pub(crate) fn open(path: &Path) -> anyhow::Result<(ProgressBar, Box<dyn BufRead 
 ///
 /// # Errors
 /// The first bytes cannot be read, or are UTF-16.
-pub fn unpacked(bytes: impl Read + Send + 'static) -> io::Result<Box<dyn BufRead + Send>> {
+pub fn decompress_text(bytes: impl Read + Send + 'static) -> io::Result<Box<dyn BufRead + Send>> {
     let mut bytes = BufReader::with_capacity(64 * 1024, bytes);
     let packed = bytes.fill_buf()?.starts_with(&[0x1f, 0x8b]);
     let mut text: Box<dyn BufRead + Send> =
@@ -149,16 +149,16 @@ pub fn unpacked(bytes: impl Read + Send + 'static) -> io::Result<Box<dyn BufRead
 /// Reads the CSV header.
 ///
 /// # Errors
-/// As for [`Rows::csv`]. Also if a column is not in `columns`, or one in `required` is missing.
-pub(crate) fn table<R: BufRead>(input: R, columns: &[&str], required: &[&str]) -> anyhow::Result<Rows<R>> {
+/// As for [`InputRows::csv`]. Also if a column is not in `columns`, or one in `required` is missing.
+pub(crate) fn table<R: BufRead>(input: R, columns: &[&str], required: &[&str]) -> anyhow::Result<InputRows<R>> {
     let mut table = csv(input)?;
     let header = column_names(&mut table)?;
     let right = format!("the first line names the columns {}", columns.join(","));
     if let Some(unknown) = header.iter().find(|column| !columns.contains(&column.as_str())) {
-        return Err(Usage(format!("column {unknown:?} is unknown; {right}")).into());
+        return Err(UsageError(format!("column {unknown:?} is unknown; {right}")).into());
     }
     match required.iter().find(|required| header.iter().all(|column| column != **required)) {
-        Some(missing) => Err(Usage(format!("there is no column {missing:?}; {right}")).into()),
+        Some(missing) => Err(UsageError(format!("there is no column {missing:?}; {right}")).into()),
         None => Ok(table),
     }
 }
@@ -168,25 +168,27 @@ pub(crate) fn table<R: BufRead>(input: R, columns: &[&str], required: &[&str]) -
 ///
 /// # Errors
 /// The line cannot be read, or names no values.
-pub(crate) fn records<R: BufRead>(mut input: R) -> anyhow::Result<(Rows<R>, Vec<String>)> {
+pub(crate) fn records<R: BufRead>(mut input: R) -> anyhow::Result<(InputRows<R>, Vec<String>)> {
     let head = input.fill_buf().context("the first line cannot be read")?;
     let is_json = head.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
-    let mut records = if is_json { Rows::json(input) } else { csv(input)? };
+    let mut records = if is_json { InputRows::json(input) } else { csv(input)? };
     let columns = column_names(&mut records)?;
     Ok((records, columns))
 }
 
-fn csv<R: BufRead>(input: R) -> anyhow::Result<Rows<R>> {
-    Rows::csv(input).map_err(|wrong| match wrong {
+fn csv<R: BufRead>(input: R) -> anyhow::Result<InputRows<R>> {
+    InputRows::csv(input).map_err(|wrong| match wrong {
         WrongHeader::Unreadable(_) => wrong.into(),
-        WrongHeader::NotUtf8 | WrongHeader::Columns(_) => Usage(wrong.to_string()).into(),
+        WrongHeader::NotUtf8 | WrongHeader::Columns(_) => UsageError(wrong.to_string()).into(),
     })
 }
 
-fn column_names<R: BufRead>(rows: &mut Rows<R>) -> anyhow::Result<Vec<String>> {
+fn column_names<R: BufRead>(rows: &mut InputRows<R>) -> anyhow::Result<Vec<String>> {
     match rows.columns() {
-        Ok(columns) => Ok(columns.map_err(|wrong| Usage(format!("line 1: {}", Rejection::from(wrong).problem)))?),
-        Err(Unreadable::Line(_, error)) => Err(error).context("the first line cannot be read"),
+        Ok(columns) => {
+            Ok(columns.map_err(|wrong| UsageError(format!("line 1: {}", LineRejection::from(wrong).problem)))?)
+        }
+        Err(RowReadError::Line(_, error)) => Err(error).context("the first line cannot be read"),
         Err(error) => Err(error.into()),
     }
 }
@@ -206,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_byte_order_mark_is_skipped_and_utf_16_is_named() {
-        let read = |bytes: &'static [u8]| unpacked(bytes).and_then(io::read_to_string);
+        let read = |bytes: &'static [u8]| decompress_text(bytes).and_then(io::read_to_string);
         assert_eq!(read(b"\xef\xbb\xbftenant,user\n").unwrap(), "tenant,user\n");
         assert_eq!(read(b"").unwrap(), "");
         for utf16 in [&b"\xff\xfet\0e\0"[..], b"t\0e\0"] {
@@ -216,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_refusal_is_bounded_and_has_no_control_characters() {
-        let Rejection { field, problem, .. } = Rejection::new(1, "\u{1b}[2J", &"ü".repeat(1_000));
+        let LineRejection { field, problem, .. } = LineRejection::new(1, "\u{1b}[2J", &"ü".repeat(1_000));
         assert_eq!(field, " [2J");
         assert_eq!(problem, format!("{}…", "ü".repeat(SHOWN_BYTES / 2)));
     }
@@ -232,7 +234,7 @@ mod tests {
         ] {
             let table = table(header.as_bytes(), &["tenant", "user", "address"], &["address"]);
             let error = table.err().unwrap();
-            assert!(error.is::<Usage>() && error.to_string().contains(says), "{error}");
+            assert!(error.is::<UsageError>() && error.to_string().contains(says), "{error}");
         }
     }
 
@@ -242,7 +244,7 @@ mod tests {
             let (records, columns) = records(text).unwrap();
             let rows = records.map(|line| {
                 let row = line.unwrap().map(|row| (row.line, row.value("a")));
-                row.map_err(|wrong| Rejection::from(wrong).problem)
+                row.map_err(|wrong| LineRejection::from(wrong).problem)
             });
             (columns, rows.collect::<Vec<_>>())
         };

@@ -18,7 +18,7 @@ const IN_USE: &str = "something (`tidings config check --database` says what)";
 ///
 /// # Errors
 /// The store does not respond.
-pub(crate) async fn keep(store: &dyn Store, config: &Config) -> anyhow::Result<()> {
+pub(crate) async fn store_names(store: &dyn Store, config: &Config) -> anyhow::Result<()> {
     let tables = BTreeMap::from([
         (NameKind::Digest, config.digests.keys().cloned().collect::<BTreeSet<_>>()),
         (NameKind::Tenant, config.tenants.keys().cloned().collect()),
@@ -31,12 +31,13 @@ pub(crate) async fn keep(store: &dyn Store, config: &Config) -> anyhow::Result<(
 pub(crate) async fn log_unknown(store: &dyn Store, config: &Config) {
     match store.names_in_use().await {
         Ok(used) => {
-            let file = File::of(config);
+            let file = ConfiguredNames::from_config(config);
             let is_unknown = |(kind, name): &(NameKind, String)| {
                 file.lacks(*kind, name) && (*kind != NameKind::Tenant || !config.tenants.is_empty())
             };
-            let unknown = used.into_iter().filter(is_unknown).map(|(kind, name)| (kind, warning(kind, &name, IN_USE)));
-            for warning in shortened(unknown) {
+            let unknown =
+                used.into_iter().filter(is_unknown).map(|(kind, name)| (kind, unknown_warning(kind, &name, IN_USE)));
+            for warning in limit_tenants(unknown) {
                 tracing::warn!("{warning}");
             }
         }
@@ -49,12 +50,14 @@ pub(crate) async fn log_unknown(store: &dyn Store, config: &Config) {
 /// # Errors
 /// The store does not respond.
 pub(crate) async fn warnings(store: &dyn Store, config: &Config) -> anyhow::Result<Vec<String>> {
-    let (stored, file) = (store.stored_names().await?, File::of(config));
+    let (stored, file) = (store.stored_names().await?, ConfiguredNames::from_config(config));
     let unknown = stored.iter().filter(|stored| file.lacks(stored.kind, &stored.name));
-    Ok(shortened(unknown.map(|stored| (stored.kind, warning(stored.kind, &stored.name, &stored.to_string())))))
+    Ok(limit_tenants(
+        unknown.map(|stored| (stored.kind, unknown_warning(stored.kind, &stored.name, &stored.to_string()))),
+    ))
 }
 
-fn shortened(warnings: impl Iterator<Item = (NameKind, String)>) -> Vec<String> {
+fn limit_tenants(warnings: impl Iterator<Item = (NameKind, String)>) -> Vec<String> {
     let (tenants, others): (Vec<_>, Vec<_>) = warnings.partition(|(kind, _)| *kind == NameKind::Tenant);
     let more = tenants.len().saturating_sub(MOST_TENANTS);
     let shown = others.into_iter().chain(tenants.into_iter().take(MOST_TENANTS));
@@ -62,14 +65,14 @@ fn shortened(warnings: impl Iterator<Item = (NameKind, String)>) -> Vec<String> 
     shown.map(|(_, warning)| warning).chain(more).collect()
 }
 
-struct File<'a> {
+struct ConfiguredNames<'a> {
     config: &'a Config,
     settings: Settings,
 }
 
-impl<'a> File<'a> {
-    fn of(config: &'a Config) -> Self {
-        Self { config, settings: config.unsigned() }
+impl<'a> ConfiguredNames<'a> {
+    fn from_config(config: &'a Config) -> Self {
+        Self { config, settings: config.unchecked_settings() }
     }
 
     /// Returns `true` if the file has neither a table with this name nor a `was`. Except for tenants and
@@ -99,7 +102,7 @@ impl<'a> File<'a> {
             }
             NameKind::Relay => {
                 // A breaker may be limited to one tenant, and its name then includes the tenant.
-                let today = self.settings.relay_today(breaker::parts(name).0);
+                let today = self.settings.relay_today(breaker::split_name(name).0);
                 // If a relay has no address in this process, the settings only have its names.
                 !relays.is_empty() && !relays.contains_key(today) && !self.settings.reports_for.contains_key(today)
             }
@@ -110,8 +113,8 @@ impl<'a> File<'a> {
     }
 }
 
-fn warning(kind: NameKind, name: &str, what: &str) -> String {
-    let name = if kind == NameKind::Relay { breaker::parts(name).0 } else { name };
+fn unknown_warning(kind: NameKind, name: &str, what: &str) -> String {
+    let name = if kind == NameKind::Relay { breaker::split_name(name).0 } else { name };
     let (noun, none, place, or_else) = match kind {
         NameKind::Digest => (
             "digest type",
@@ -139,27 +142,29 @@ fn warning(kind: NameKind, name: &str, what: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use tidings_model::records::{Hanging, StoredName};
+    use tidings_model::records::{DependentKind, StoredName};
 
     use super::*;
 
     fn unknown_in(file: &str) -> Vec<String> {
-        let config = Config::read("tidings.toml".as_ref(), file, &|_| None).unwrap();
-        let file = File::of(&config);
-        let stored = |kind, name: &str, has: &[(Hanging, u64)]| StoredName {
+        let config = Config::parse_text("tidings.toml".as_ref(), file, &|_| None).unwrap();
+        let file = ConfiguredNames::from_config(&config);
+        let stored = |kind, name: &str, has: &[(DependentKind, u64)]| StoredName {
             kind,
             name: name.into(),
             has: has.iter().copied().collect(),
         };
         let stored = [
-            stored(NameKind::Digest, "activity", &[(Hanging::Withdrawn, 2), (Hanging::Chosen, 1)]),
-            stored(NameKind::Tenant, "acme", &[(Hanging::Undelivered, 1)]),
-            stored(NameKind::Category, "like", &[(Hanging::Off, 3)]),
-            stored(NameKind::Relay, "old/acme", &[(Hanging::Broken, 1)]),
-            stored(NameKind::Subscription, "crm", &[(Hanging::Waiting, 4)]),
+            stored(NameKind::Digest, "activity", &[(DependentKind::Withdrawn, 2), (DependentKind::Chosen, 1)]),
+            stored(NameKind::Tenant, "acme", &[(DependentKind::Undelivered, 1)]),
+            stored(NameKind::Category, "like", &[(DependentKind::Off, 3)]),
+            stored(NameKind::Relay, "old/acme", &[(DependentKind::Broken, 1)]),
+            stored(NameKind::Subscription, "crm", &[(DependentKind::Waiting, 4)]),
         ];
         let unknown = stored.iter().filter(|stored| file.lacks(stored.kind, &stored.name));
-        shortened(unknown.map(|stored| (stored.kind, warning(stored.kind, &stored.name, &stored.to_string()))))
+        limit_tenants(
+            unknown.map(|stored| (stored.kind, unknown_warning(stored.kind, &stored.name, &stored.to_string()))),
+        )
     }
 
     const RELAY: &str = "[stream.bulk]\nrelays = [\"new\"]\n[stream.transactional]\nrelays = [\"new\"]\n\
@@ -191,7 +196,7 @@ mod tests {
     #[test]
     fn of_many_tenants_without_a_table_the_first_are_named_and_the_others_counted() {
         let warnings = (0..MOST_TENANTS + 5).map(|n| (NameKind::Tenant, format!("tenant {n}")));
-        let shown = shortened(warnings);
+        let shown = limit_tenants(warnings);
         assert_eq!(shown.len(), MOST_TENANTS + 1);
         assert!(shown[MOST_TENANTS].starts_with("5 more tenants"), "{shown:?}");
     }

@@ -7,10 +7,10 @@ pub(crate) fn nothing_pending(key: &Key) -> String {
     format!("{key}: nothing pending")
 }
 
-pub(crate) fn counted(count: u64, what: &str) -> String {
+pub(crate) fn format_count(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 pub(crate) fn local(at: Timestamp) -> String {
-    when::local(at, TimeZone::system())
+    when::local_time(at, TimeZone::system())
 }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use tidings_store::{Postgres, Storage, Store};
+use tidings_store::{PostgresStore, Store, StoreBackend};
 
 use crate::{
-    config::{self, Problem, SecretUrl},
-    error::Usage,
+    config::{self, ConfigProblem, SecretUrl},
+    error::UsageError,
 };
 
 /// Opens the store. Its schema must match this version.
@@ -16,7 +16,7 @@ use crate::{
 /// The database does not respond, the file cannot be opened, or the schema does not match. The error names
 /// the command to run.
 pub async fn open(url: &SecretUrl) -> anyhow::Result<Arc<dyn Store>> {
-    Ok(connect(url).await?.ready().await?)
+    Ok(connect(url).await?.checked_store().await?)
 }
 
 /// Migrates the schema to this version.
@@ -32,23 +32,23 @@ pub async fn migrate(url: &SecretUrl) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// The database does not respond, or is on another machine and has no TLS.
-pub async fn connect_to(option: &str, url: &SecretUrl) -> anyhow::Result<Postgres> {
-    let wrong = |problem: String| Usage(format!("{option} {url}: {problem}")).into();
-    connected(Postgres::connect(url.reveal()).await, wrong, format!("database {url}; {option} names it"))
+pub async fn connect_to(option: &str, url: &SecretUrl) -> anyhow::Result<PostgresStore> {
+    let wrong = |problem: String| UsageError(format!("{option} {url}: {problem}")).into();
+    with_tls_remedy(PostgresStore::connect(url.reveal()).await, wrong, format!("database {url}; {option} names it"))
 }
 
-async fn connect(url: &SecretUrl) -> anyhow::Result<Storage> {
+async fn connect(url: &SecretUrl) -> anyhow::Result<StoreBackend> {
     let wrong = |problem| {
         let (place, key, value) = ("here".to_owned(), "database_url".to_owned(), url.to_string());
-        config::Error::Wrong(vec![Problem { place, key, value, problem }]).into()
+        config::ConfigError::Wrong(vec![ConfigProblem { place, key, value, problem }]).into()
     };
     let database = format!("database {url}; TIDINGS_DATABASE_URL or database_url names it");
-    connected(Storage::connect(url.reveal()).await, wrong, database)
+    with_tls_remedy(StoreBackend::connect(url.reveal()).await, wrong, database)
 }
 
 /// Adds context to a connection error. `wrong` builds the error for a database without TLS on another
 /// machine, which must be accepted explicitly (rule 53).
-fn connected<T>(
+fn with_tls_remedy<T>(
     connected: tidings_store::Result<T>,
     wrong: impl FnOnce(String) -> anyhow::Error,
     database: String,

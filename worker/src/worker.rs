@@ -6,25 +6,25 @@ use futures::future::{try_join, try_join_all};
 use temporalio_client::Client;
 use temporalio_sdk::WorkerOptions;
 use tidings_activities::{RetentionActivities, SubscriptionActivities};
-use tidings_mail::{render::Renderer, smtp::Timeouts};
+use tidings_mail::{render::TemplateRenderer, smtp::SmtpTimeouts};
 use tidings_model::{
-    process::{ProcessProfile, Role},
+    process::{ProcessProfile, ProcessRole},
     settings::UnknownRecipients,
     zone_data,
 };
-use tidings_operations::{subscriptions::Watch, sweep::Sweep};
+use tidings_operations::{subscriptions::NoticeWatch, sweep::RunSweep};
 use tidings_services::{
-    Deps,
-    installation::{Beats, InstallationError, Refusal},
-    processes::agreed,
-    relays::Relays,
+    StepServices,
+    installation::{ClaimRefusal, InstallationError, WorkerHeartbeat},
+    processes::require_agreement,
+    relays::RelaySet,
 };
 use tidings_store::Store;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     Config, client,
-    config::Temporal,
+    config::TemporalConfig,
     installation,
     limits::{self, OWN_DESCRIPTORS},
     names, storage,
@@ -38,9 +38,9 @@ pub mod retention_schedule;
 pub mod sdk;
 mod server_check;
 
-use metrics::Poller;
-pub(crate) use metrics::{Background, CONNECTIONS as METRICS_CONNECTIONS, listen as listen_for_metrics};
-use registration::Patches;
+use metrics::MetricsPoller;
+pub(crate) use metrics::{BackgroundTask, CONNECTIONS as METRICS_CONNECTIONS, serve_metrics as listen_for_metrics};
+use registration::PatchMode;
 use retention_schedule::RetentionSchedule;
 
 const RECONNECT: Duration = Duration::from_secs(5);
@@ -53,7 +53,7 @@ const RECONNECT: Duration = Duration::from_secs(5);
 pub async fn run(
     config: Config,
     unknown_recipients: UnknownRecipients,
-    patches: Patches,
+    patches: PatchMode,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
     let settings = config.settings(unknown_recipients)?;
@@ -65,42 +65,35 @@ pub async fn run(
     limits::check_descriptors(limits::raise_descriptors(), needed, "some connections to relays may fail");
     let _listening = match config.metrics_listen {
         Some(address) => {
-            tidings_services::metrics::prepare(&settings);
-            Some(metrics::listen(address, tidings_services::metrics::text).await?)
+            tidings_services::metrics::create_series(&settings);
+            Some(metrics::serve_metrics(address, tidings_services::metrics::encode_text).await?)
         }
         None => None,
     };
-    let Some(client) = connected(&config.temporal, "worker", &shutdown).await else { return Ok(()) };
-    server_check::check(&client).await?;
+    let Some(client) = connect_with_retry(&config.temporal, "worker", &shutdown).await else { return Ok(()) };
+    server_check::check_server(&client).await?;
     let store = storage::open(&config.database_url).await?;
-    let own = installation::profile(&config, Role::Worker, &signers);
-    let mut beats = Beats::new(store.clone(), client.clone(), own.clone());
+    let own = installation::profile(&config, ProcessRole::Worker, &signers);
+    let mut beats = WorkerHeartbeat::new(store.clone(), client.clone(), own.clone());
     let process = beats.process();
-    match shutdown.run_until_cancelled(installation::admitted(&*store, &client)).await {
+    match shutdown.run_until_cancelled(installation::wait_until_admitted(&*store, &client)).await {
         Some(admitted) => admitted?,
         None => return Ok(()),
     }
-    match beats.beat().await {
-        Ok(()) => {}
-        Err(InstallationError::Refused(refusal @ Refusal::Clock { .. })) => {
-            store.remove_process(process).await?;
-            return Err(refusal.into());
-        }
-        Err(error) => tracing::warn!(%error, "this worker cannot show that it is at work, and tries again"),
-    }
-    names::keep(&*store, &config).await?;
+    send_first_beat(&mut beats, &*store).await?;
+    names::store_names(&*store, &config).await?;
     names::log_unknown(&*store, &config).await;
     store.keep_zone_release(&zone_data().release).await?;
     compare_zone_data(&*store).await?;
     let mut beating = beats.run();
-    let poller = || Poller::new(store.clone(), client.clone(), settings.clone(), &config);
+    let poller = || MetricsPoller::new(store.clone(), client.clone(), settings.clone(), &config);
     let _polling = config.metrics_listen.map(|_| poller().start());
-    let relays = Arc::new(Relays::new(&settings.relays, Timeouts::default())?.for_settings(&settings));
+    let relays = Arc::new(RelaySet::new(&settings.relays, SmtpTimeouts::default())?.for_settings(&settings));
     // Removes old subscriptions only if all processes agree, because another worker may have a newer file.
     // The watch does this later.
-    let forgets = agreed(&*store, Some(&own)).await.is_ok();
+    let forgets = require_agreement(&*store, Some(&own)).await.is_ok();
     store.subscribe(&config.subscriptions, forgets).await?;
-    let _looking = look_after(&config, &store, &client, &own);
+    let _looking = spawn_polls(&config, &store, &client, &own);
     let retention = RetentionActivities {
         store: store.clone(),
         retention: config.retention.settings.clone(),
@@ -109,12 +102,19 @@ pub async fn run(
         own,
     };
     retention.remember_archive().await?;
-    let renderer = Arc::new(Renderer::new(config.templates.as_deref())?);
+    let renderer = Arc::new(TemplateRenderer::new(config.templates.as_deref())?);
     let (relays_of_steps, task_queue) = (relays.clone(), config.task_queue.clone());
-    let deps =
-        Deps { store: store.clone(), directory, renderer, signers, relays: relays_of_steps, settings, task_queue };
+    let deps = StepServices {
+        store: store.clone(),
+        directory,
+        renderer,
+        signers,
+        relays: relays_of_steps,
+        settings,
+        task_queue,
+    };
     let runtime = sdk::runtime()?;
-    let workers = registered(&config, deps, retention, patches)?;
+    let workers = build_workers(&config, deps, retention, patches)?;
     tracing::info!(
         temporal = config.temporal.address(),
         namespace = config.temporal.namespace(),
@@ -128,7 +128,7 @@ pub async fn run(
     let workers =
         workers.iter().map(|options| recycle::run(&runtime, &client, options, recycle::ACTIVITIES, &shutdown));
     let scheduled = async {
-        shutdown.run_until_cancelled(schedule.keep(&client)).await;
+        shutdown.run_until_cancelled(schedule.maintain_schedule(&client)).await;
         Ok(())
     };
     let mut running = pin!(try_join(try_join_all(workers), scheduled));
@@ -153,10 +153,25 @@ pub async fn run(
     refused.map_or(Ok(()), |refusal| Err(refusal.into()))
 }
 
+/// Fails if this machine's clock is wrong. After another failure, the next heartbeat should do.
+async fn send_first_beat(beats: &mut WorkerHeartbeat, store: &dyn Store) -> anyhow::Result<()> {
+    match beats.beat().await {
+        Ok(()) => Ok(()),
+        Err(InstallationError::Refused(refusal @ ClaimRefusal::Clock { .. })) => {
+            store.remove_process(beats.process()).await?;
+            Err(refusal.into())
+        }
+        Err(error) => {
+            tracing::warn!(%error, "this worker cannot show that it is at work, and tries again");
+            Ok(())
+        }
+    }
+}
+
 /// Needed even without subscriptions, because notices may wait for a removed one.
-fn look_after(config: &Config, store: &Arc<dyn Store>, client: &Client, own: &ProcessProfile) -> [Background; 2] {
+fn spawn_polls(config: &Config, store: &Arc<dyn Store>, client: &Client, own: &ProcessProfile) -> [BackgroundTask; 2] {
     let task_queue = || config.task_queue.clone();
-    let watch = Watch::new(store.clone(), client.clone(), task_queue());
+    let watch = NoticeWatch::new(store.clone(), client.clone(), task_queue());
     let watch = watch.of_file(config.subscriptions.clone(), own.clone());
     let events = tidings_client::Config {
         task_queue: task_queue(),
@@ -164,15 +179,15 @@ fn look_after(config: &Config, store: &Arc<dyn Store>, client: &Client, own: &Pr
         ..tidings_client::Config::default()
     };
     let events = tidings_client::Client::new(client.clone(), events);
-    let sweep = Sweep::new(store.clone(), client.clone(), events, task_queue());
-    [Background::new(&tokio::spawn(watch.run())), Background::new(&tokio::spawn(sweep.run()))]
+    let sweep = RunSweep::new(store.clone(), client.clone(), events, task_queue());
+    [BackgroundTask::new(&tokio::spawn(watch.run())), BackgroundTask::new(&tokio::spawn(sweep.run()))]
 }
 
-fn registered(
+fn build_workers(
     config: &Config,
-    deps: Deps,
+    deps: StepServices,
     retention: RetentionActivities,
-    patches: Patches,
+    patches: PatchMode,
 ) -> anyhow::Result<Vec<WorkerOptions>> {
     let task_queue = &config.task_queue;
     let subscriptions: BTreeMap<_, _> =
@@ -180,13 +195,13 @@ fn registered(
     let is_subscribed = !subscriptions.is_empty();
     let subscriptions = SubscriptionActivities { store: deps.store.clone(), subscriptions };
     let mut workers = vec![
-        registration::digests(task_queue, deps.clone())?,
-        registration::transactional(task_queue, deps.clone())?,
-        registration::bulk(task_queue, deps)?,
-        registration::retention(task_queue, retention)?,
+        registration::digest_worker(task_queue, deps.clone())?,
+        registration::transactional_worker(task_queue, deps.clone())?,
+        registration::bulk_worker(task_queue, deps)?,
+        registration::retention_worker(task_queue, retention)?,
     ];
     if is_subscribed {
-        workers.push(registration::subscriptions(task_queue, subscriptions)?);
+        workers.push(registration::subscription_worker(task_queue, subscriptions)?);
     }
     let cached = config.cached_workflows.unwrap_or_else(|| registration::cached_workflows(limits::memory()));
     for worker in &mut workers {
@@ -211,7 +226,11 @@ pub(crate) async fn compare_zone_data(store: &dyn Store) -> tidings_store::Resul
 }
 
 /// Connects to Temporal, and retries until it responds. Returns `None` if `shutdown` is cancelled meanwhile.
-pub(crate) async fn connected(temporal: &Temporal, who: &str, shutdown: &CancellationToken) -> Option<Client> {
+pub(crate) async fn connect_with_retry(
+    temporal: &TemporalConfig,
+    who: &str,
+    shutdown: &CancellationToken,
+) -> Option<Client> {
     let connecting = async {
         loop {
             match temporal.connect().await {

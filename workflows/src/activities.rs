@@ -5,13 +5,14 @@ use temporalio_common::ActivityError;
 use temporalio_macros::activity_definitions;
 use tidings_model::{
     message::contract,
-    retention::{Cutoff, CutoffsInput, Purged},
+    retention::{CutoffsInput, PurgeAnswer, RetentionCutoff},
     step::{
-        AuditInput, ClaimAnswer, ClaimInput, CloseInput, DeadLettersInput, Ending, Plan, PlanInput, RenderInput,
-        Rendered, ReopenInput, Resumed, RetractInput, SendInput, Sent, StashInput, Stashed,
+        AuditInput, ClaimAnswer, ClaimInput, CloseAnswer, CloseDigestInput, DeadLettersInput, Plan, PlanInput,
+        RenderAnswer, RenderInput, ReopenAnswer, ReopenInput, RetractInput, SendAnswer, SendDigestInput, StashAnswer,
+        StashInput,
     },
     subscription::{DeliverAnswer, DeliverInput},
-    window::Closed,
+    window::WindowEnd,
 };
 
 /// See each input in [`contract`](tidings_model::step).
@@ -25,7 +26,7 @@ impl DigestActivities {
     }
 
     #[activity(name = "stash")]
-    pub fn stash(_: StashInput) -> Result<Stashed, ActivityError> {
+    pub fn stash(_: StashInput) -> Result<StashAnswer, ActivityError> {
         unimplemented!()
     }
 
@@ -35,17 +36,17 @@ impl DigestActivities {
     }
 
     #[activity(name = "render")]
-    pub fn render(_: RenderInput) -> Result<Rendered, ActivityError> {
+    pub fn render(_: RenderInput) -> Result<RenderAnswer, ActivityError> {
         unimplemented!()
     }
 
     #[activity(name = "send")]
-    pub fn send(_: SendInput) -> Result<Sent, ActivityError> {
+    pub fn send(_: SendDigestInput) -> Result<SendAnswer, ActivityError> {
         unimplemented!()
     }
 
     #[activity(name = "close")]
-    pub fn close(_: CloseInput) -> Result<Ending, ActivityError> {
+    pub fn close(_: CloseDigestInput) -> Result<CloseAnswer, ActivityError> {
         unimplemented!()
     }
 
@@ -55,7 +56,7 @@ impl DigestActivities {
     }
 
     #[activity(name = "reopen")]
-    pub fn reopen(_: ReopenInput) -> Result<Resumed, ActivityError> {
+    pub fn reopen(_: ReopenInput) -> Result<ReopenAnswer, ActivityError> {
         unimplemented!()
     }
 
@@ -76,17 +77,17 @@ pub struct MessageActivities;
 #[activity_definitions]
 impl MessageActivities {
     #[activity(name = "message_send")]
-    pub fn send(_: contract::SendInput) -> Result<contract::Attempted, ActivityError> {
+    pub fn send(_: contract::MessageSendInput) -> Result<contract::AttemptResult, ActivityError> {
         unimplemented!()
     }
 
     #[activity(name = "message_close")]
-    pub fn close(_: contract::CloseInput) -> Result<Closed, ActivityError> {
+    pub fn close(_: contract::MessageCloseInput) -> Result<WindowEnd, ActivityError> {
         unimplemented!()
     }
 
     #[activity(name = "message_retry")]
-    pub fn retry(_: contract::RetryInput) -> Result<contract::Retried, ActivityError> {
+    pub fn retry(_: contract::RetryInput) -> Result<contract::RetryResult, ActivityError> {
         unimplemented!()
     }
 }
@@ -97,12 +98,12 @@ pub struct RetentionActivities;
 #[activity_definitions]
 impl RetentionActivities {
     #[activity(name = "upkeep_cutoffs")]
-    pub fn cutoffs(_: CutoffsInput) -> Result<Vec<Cutoff>, ActivityError> {
+    pub fn cutoffs(_: CutoffsInput) -> Result<Vec<RetentionCutoff>, ActivityError> {
         unimplemented!()
     }
 
     #[activity(name = "upkeep_purge")]
-    pub fn purge(_: Cutoff) -> Result<Purged, ActivityError> {
+    pub fn purge(_: RetentionCutoff) -> Result<PurgeAnswer, ActivityError> {
         unimplemented!()
     }
 }

@@ -11,20 +11,23 @@ use temporalio_workflow::{
 };
 use tidings_model::{
     Key,
-    command::{Dropped, Due, Flushed, Held, Hold, Order, Release, Released, Reopen, Reopened, Retime, Retimed},
-    decode::Decoded,
-    records::Actor,
+    command::{
+        CommandContext, DropResult, DuePreview, FlushResult, HoldCommand, HoldResult, ReleaseCommand, ReleaseResult,
+        ReopenCommand, ReopenResult, RetimeCommand, RetimeResult,
+    },
+    decode::DecodedSignal,
+    records::AuditActor,
 };
 
 use self::{
     decide::{
-        Decision, clear_finished_commands, deadline, decide, treats_repetitions, waits_for_first, waits_for_undo,
+        DigestDecision, clear_finished_commands, deadline, decide, treats_repetitions, waits_for_first, waits_for_undo,
     },
     delivery::{apply_render, apply_reopen, apply_send, begin_send, leave_to_attempt, render_input, reopen_input},
     records::{apply_audit, apply_dead_letters, apply_retract, audit_input, dead_letters_input, retract_input},
-    requests::Reopening,
+    requests::ReopenRequest,
     start::{NO_TIMEOUT, StartOptions},
-    state::{Repetitions, Unused},
+    state::{RepetitionMode, UnusedRunMode},
     window::{
         apply_claim, apply_close, apply_plan, apply_stash, apply_urgent, begin_close, begin_plan, begin_stash,
         begin_urgent, claim_input,
@@ -33,10 +36,11 @@ use self::{
 use crate::{
     activities::DigestActivities as Activities,
     driver::{
+        ActivityCalls,
         CallMode::{self, LocalFirst},
-        Calls, Checked, Driven, call, now, timestamp, wait, wait_until,
+        DrivenWorkflow, ValidatorResult, call_activity, now, timestamp, wait, wait_until,
     },
-    inbound::{CarriedState, CommandArgument, Ignored, Inbound, UnreadableState},
+    inbound::{CarriedState, CommandArgument, IgnoredPayload, InboundSignal, UnreadableState},
 };
 
 mod commands;
@@ -52,12 +56,12 @@ pub(crate) mod state;
 mod status;
 mod window;
 
-pub(crate) use self::state::State;
+pub(crate) use self::state::DigestRunState;
 pub use self::{
     pending::{PAGE_BYTES, PAGE_EVENTS},
     start::RunInput,
-    state::{Ended, Summary},
-    status::{Delivery, Stage, Status},
+    state::{DigestEnd, DigestSummary},
+    status::{DeliveryStatus, DigestStage, DigestStatus},
 };
 
 /// Signals, commands and decisions per run before it continues as new. Each adds at most six events to the
@@ -110,7 +114,7 @@ const PAST_TIMEOUT: &str = "past-timeout";
 
 #[workflow]
 pub struct Digest {
-    state: State,
+    state: DigestRunState,
     start_options: StartOptions,
     unreadable: Option<UnreadableState>,
     run_id: String,
@@ -124,7 +128,7 @@ pub struct Digest {
     bytes: usize,
     /// Time of the last decision, because queries have no clock.
     decided_at: Timestamp,
-    calls: Calls,
+    calls: ActivityCalls,
     /// Number of commands, and of signals about the recipient or a pause.
     commands: u32,
     /// Commands waiting for a workflow task of their own to return. They would be lost if the run continued
@@ -138,8 +142,8 @@ impl Digest {
     fn new(ctx: &WorkflowContextView, carried: CarriedState) -> Self {
         let key = Key::from_workflow_id(ctx.workflow_id()).ok();
         let (state, unreadable) =
-            carried.state(ctx.continued_from_run_id().is_some(), |state: &State| state.key == key);
-        let state = state.unwrap_or_else(|| State::new(key, ctx.first_execution_run_id().to_owned()));
+            carried.carried_state(ctx.continued_from_run_id().is_some(), |state: &DigestRunState| state.key == key);
+        let state = state.unwrap_or_else(|| DigestRunState::new(key, ctx.first_execution_run_id().to_owned()));
         Self {
             state,
             start_options: StartOptions::new(ctx),
@@ -149,7 +153,7 @@ impl Digest {
             steps: 0,
             bytes: 0,
             decided_at: Timestamp::MIN,
-            calls: Calls::new(),
+            calls: ActivityCalls::new(),
             commands: 0,
             answers: 0,
         }
@@ -160,7 +164,7 @@ impl Digest {
     /// # Errors
     /// Cancelled, after the ledger recorded every pending event. Failed, if the workflow id is not a key.
     #[run(name = "digest")] // names::WORKFLOW_TYPE
-    pub async fn run(ctx: &mut WorkflowContext<Self>) -> WorkflowResult<Summary> {
+    pub async fn run(ctx: &mut WorkflowContext<Self>) -> WorkflowResult<DigestSummary> {
         ctx.state(|w| w.unreadable.iter().for_each(UnreadableState::fail_task));
         ctx.state_mut(|w| w.started_at = None);
         if ctx.state(|w| w.start_options.has_run_timeout_alone()) && ctx.patched(PAST_TIMEOUT) {
@@ -176,91 +180,96 @@ impl Digest {
                 w.decided_at = now;
                 decide(&w.state, now)
             });
-            ctx.set_current_details(ctx.state(|w| w.details(now)));
-            if decision == Decision::Finish {
+            ctx.set_current_details(ctx.state(|w| w.current_details(now)));
+            if decision == DigestDecision::Finish {
                 if ctx.all_handlers_finished() {
-                    return Self::finish(ctx);
+                    return Self::finish_run(ctx);
                 }
                 // Let waiting commands return first. Another command may also give this run more to do.
-                wait_until(ctx, |w| decide(&w.state, now) != Decision::Finish || ctx.all_handlers_finished()).await;
+                wait_until(ctx, |w| decide(&w.state, now) != DigestDecision::Finish || ctx.all_handlers_finished())
+                    .await;
                 continue;
             }
             if ctx.state(Self::is_full) {
                 Self::continue_as_new(ctx, ContinueAsNewOptions::default()).await?;
             }
             if ctx.state(|w| treats_repetitions(&w.state, decision)) && !ctx.patched(REPETITIONS) {
-                ctx.state_mut(|w| w.state.repetitions = Repetitions::Counted);
+                ctx.state_mut(|w| w.state.repetitions = RepetitionMode::Counted);
                 continue;
             }
             if ctx.state(|w| waits_for_first(&w.state, decision)) && !ctx.patched(FIRST_EVENT) {
-                ctx.state_mut(|w| w.state.unused = Unused::Ends);
+                ctx.state_mut(|w| w.state.unused = UnusedRunMode::Ends);
                 continue;
             }
             if ctx.state(|w| waits_for_undo(&w.state, decision)) && !ctx.patched(UNDO) {
-                ctx.state_mut(|w| w.state.delivering.as_mut().map(delivery::Delivering::end_undo));
+                ctx.state_mut(|w| w.state.delivering.as_mut().map(delivery::DigestDelivery::end_undo));
                 continue;
             }
-            if decision == Decision::CompareUrgent && !ctx.patched(CONTENT) {
-                ctx.state_mut(|w| w.state.hurry());
+            if decision == DigestDecision::CompareUrgent && !ctx.patched(CONTENT) {
+                ctx.state_mut(|w| w.state.hurry_delivery());
                 continue;
             }
             ctx.state_mut(|w| w.steps += 1);
-            act(ctx, decision).await;
+            carry_out(ctx, decision).await;
         }
     }
 
     /// Accepts an event, a list of events or an `EventBatch`, as JSON or protobuf. Anything we cannot decode
     /// becomes a dead letter.
     #[signal(name = "events")] // names::SIGNAL
-    pub fn events(&mut self, ctx: &mut SyncWorkflowContext<Self>, inbound: Inbound) {
+    pub fn events(&mut self, ctx: &mut SyncWorkflowContext<Self>, inbound: InboundSignal) {
         let now = timestamp(ctx.workflow_time());
         let started_at = self.started_at;
         let next_seq = self.state.malformed;
         self.bytes += inbound.bytes();
         let decoded = match &self.state.key {
             Some(key) => inbound.for_run(key, next_seq, || ctx.patched(JSON)),
-            None => Decoded { dead_letters: inbound.refuse(NO_KEY, next_seq), ..Decoded::default() },
+            None => DecodedSignal { dead_letters: inbound.refuse_all(NO_KEY, next_seq), ..DecodedSignal::default() },
         };
         let state = self.state_mut_counted();
         for event in decoded.events {
             if state.is_other_content(&event) && !ctx.patched(CONTENT) {
                 state.add_by_id(event, now, started_at);
             } else {
-                state.add(event, now, started_at);
+                state.add_event(event, now, started_at);
             }
         }
         for retract in decoded.retracts {
-            state.retract(retract);
+            state.add_retract(retract);
         }
         for letter in decoded.dead_letters {
             records::keep_dead_letter(state, letter);
         }
-        ctx.set_current_details(self.details(now));
+        ctx.set_current_details(self.current_details(now));
     }
 
     /// The recipient's preferences changed, or a pause started or ended.
     #[signal(name = "preferences")] // names::PREFERENCES_SIGNAL
-    pub fn preferences(&mut self, ctx: &mut SyncWorkflowContext<Self>, _: Ignored) {
+    pub fn preferences(&mut self, ctx: &mut SyncWorkflowContext<Self>, _: IgnoredPayload) {
         commands::facts_changed(self.state_mut_commanded(), timestamp(ctx.workflow_time()));
     }
 
     /// Current step and its reason.
     #[query(name = "status")]
     #[must_use]
-    pub fn status(&self, _: &WorkflowContextView) -> Status {
-        Status::new(&self.state, self.calls.last_error.clone(), self.decided_at)
+    pub fn status(&self, _: &WorkflowContextView) -> DigestStatus {
+        DigestStatus::new(&self.state, self.calls.last_error.clone(), self.decided_at)
     }
 
     /// `None` if no window is open.
     #[query(name = "due")]
     #[must_use]
-    pub fn due(&self, _: &WorkflowContextView) -> Option<Due> {
-        commands::due(&self.state)
+    pub fn due(&self, _: &WorkflowContextView) -> Option<DuePreview> {
+        commands::due_events(&self.state)
     }
 
     /// Sends the pending events now. A hold, consent, a pause and suppressions still apply.
     #[update(name = "flush")]
-    pub fn flush(&mut self, ctx: &mut SyncWorkflowContext<Self>, order: CommandArgument<Order>) -> Flushed {
+    pub fn flush(
+        &mut self,
+        ctx: &mut SyncWorkflowContext<Self>,
+        order: CommandArgument<CommandContext>,
+    ) -> FlushResult {
         let now = timestamp(ctx.workflow_time());
         let may_hurry = self.state.waits_for_attempt(now) || self.state.is_attempted(now);
         let hurries = may_hurry && ctx.patched(HURRY);
@@ -269,31 +278,39 @@ impl Digest {
 
     /// Stops sending, but still collects events.
     #[update(name = "hold")]
-    pub fn hold(&mut self, ctx: &mut SyncWorkflowContext<Self>, hold: CommandArgument<Hold>) -> Held {
+    pub fn hold(&mut self, ctx: &mut SyncWorkflowContext<Self>, hold: CommandArgument<HoldCommand>) -> HoldResult {
         let now = timestamp(ctx.workflow_time());
         // The validator only has the time of the last decision, so check again.
         if hold.check(now).is_err() && ctx.patched(PAST_HOLD) {
-            return Held::default();
+            return HoldResult::default();
         }
         commands::hold(self.state_mut_commanded(), hold.command(), now)
     }
 
     /// Ends a hold. Sends overdue events now, or after the key's share of the spread.
     #[update(name = "release")]
-    pub fn release(&mut self, ctx: &mut SyncWorkflowContext<Self>, release: CommandArgument<Release>) -> Released {
+    pub fn release(
+        &mut self,
+        ctx: &mut SyncWorkflowContext<Self>,
+        release: CommandArgument<ReleaseCommand>,
+    ) -> ReleaseResult {
         let release = release.command();
         let spread = release.spread && ctx.patched(SPREAD_RELEASE);
-        commands::release(self.state_mut_commanded(), Release { spread, ..release }, timestamp(ctx.workflow_time()))
+        commands::release(
+            self.state_mut_commanded(),
+            ReleaseCommand { spread, ..release },
+            timestamp(ctx.workflow_time()),
+        )
     }
 
     /// Ends the pending events and the digest in delivery without a message. The ledger keeps the events.
     #[update(name = "drop")]
-    pub fn discard(&mut self, _: &mut SyncWorkflowContext<Self>, order: CommandArgument<Order>) -> Dropped {
+    pub fn discard(&mut self, _: &mut SyncWorkflowContext<Self>, order: CommandArgument<CommandContext>) -> DropResult {
         commands::discard(self.state_mut_commanded(), order.command())
     }
 
     #[update(name = "retime")]
-    pub async fn retime(ctx: &mut WorkflowContext<Self>, retime: CommandArgument<Retime>) -> Retimed {
+    pub async fn retime(ctx: &mut WorkflowContext<Self>, retime: CommandArgument<RetimeCommand>) -> RetimeResult {
         let now = now(ctx);
         let (was, asked) = ctx.state_mut(|w| {
             let was = deadline(&w.state);
@@ -303,81 +320,95 @@ impl Digest {
             return asked;
         }
         let answered = |w: &Self| w.state.retiming.is_none();
-        answer_alone(ctx, answered, |state| commands::retimed(state, was)).await
+        answer_alone(ctx, answered, |state| commands::retime_result(state, was)).await
     }
 
     /// Resumes a digest that ended without a message or never ended. If it is waiting for its next attempt,
     /// sends it now.
     #[update(name = "reopen")]
-    pub async fn reopen(ctx: &mut WorkflowContext<Self>, reopen: CommandArgument<Reopen>) -> Reopened {
+    pub async fn reopen(ctx: &mut WorkflowContext<Self>, reopen: CommandArgument<ReopenCommand>) -> ReopenResult {
         let (now, reopen) = (now(ctx), reopen.command());
         let waits = |w: &Self| w.state.waits_for_attempt(now) && w.state.delivering_id() == Some(reopen.digest_id);
         // Automatic recovery by Tidings should not hurry.
-        if reopen.order.by != Actor::Tidings.as_str() && ctx.state(waits) && ctx.patched(HURRY) {
-            return ctx.state_mut(|w| commands::hurry(w.state_mut_commanded(), reopen.order, now));
+        if reopen.order.by != AuditActor::Tidings.as_str() && ctx.state(waits) && ctx.patched(HURRY) {
+            return ctx.state_mut(|w| commands::hurry_delivery(w.state_mut_commanded(), reopen.order, now));
         }
         if let Some(refused) = ctx.state_mut(|w| commands::reopen(w.state_mut_commanded(), reopen, now)) {
             return refused;
         }
-        let answered = |w: &Self| !Reopening::is_asked(w.state.reopen.as_ref());
-        let take = |state: &mut State| state.reopen.take()?.answer;
+        let answered = |w: &Self| !ReopenRequest::is_asked(w.state.reopen.as_ref());
+        let take = |state: &mut DigestRunState| state.reopen.take()?.answer;
         answer_alone(ctx, answered, take).await.unwrap_or_default()
     }
 
     #[update_validator(flush)]
-    fn check_flush(&self, _: &WorkflowContextView, argument: &CommandArgument<Order>) -> Checked {
+    fn check_flush(&self, _: &WorkflowContextView, argument: &CommandArgument<CommandContext>) -> ValidatorResult {
         argument.check(self.decided_at)
     }
 
     #[update_validator(hold)]
-    fn check_hold(&self, _: &WorkflowContextView, argument: &CommandArgument<Hold>) -> Checked {
+    fn check_hold(&self, _: &WorkflowContextView, argument: &CommandArgument<HoldCommand>) -> ValidatorResult {
         argument.check(self.decided_at)
     }
 
     #[update_validator(release)]
-    fn check_release(&self, _: &WorkflowContextView, argument: &CommandArgument<Release>) -> Checked {
+    fn check_release(&self, _: &WorkflowContextView, argument: &CommandArgument<ReleaseCommand>) -> ValidatorResult {
         argument.check(self.decided_at)
     }
 
     #[update_validator(retime)]
-    fn check_retime(&self, _: &WorkflowContextView, argument: &CommandArgument<Retime>) -> Checked {
+    fn check_retime(&self, _: &WorkflowContextView, argument: &CommandArgument<RetimeCommand>) -> ValidatorResult {
         argument.check(self.decided_at)
     }
 
     #[update_validator(reopen)]
-    fn check_reopen(&self, _: &WorkflowContextView, argument: &CommandArgument<Reopen>) -> Checked {
+    fn check_reopen(&self, _: &WorkflowContextView, argument: &CommandArgument<ReopenCommand>) -> ValidatorResult {
         argument.check(self.decided_at)
     }
 
     #[update_validator(discard)]
-    fn check_discard(&self, _: &WorkflowContextView, argument: &CommandArgument<Order>) -> Checked {
+    fn check_discard(&self, _: &WorkflowContextView, argument: &CommandArgument<CommandContext>) -> ValidatorResult {
         argument.check(self.decided_at)
     }
 }
 
-async fn act(ctx: &WorkflowContext<Digest>, decision: Decision) {
+async fn carry_out(ctx: &WorkflowContext<Digest>, decision: DigestDecision) {
     match decision {
-        Decision::Wait(until) => wait_for_decision(ctx, until).await,
-        Decision::Plan | Decision::Compare => call(ctx, LocalFirst, || Activities::plan, begin_plan, apply_plan).await,
-        Decision::CompareUrgent => call(ctx, LocalFirst, || Activities::plan, begin_urgent, apply_urgent).await,
-        Decision::Stash => call(ctx, LocalFirst, || Activities::stash, begin_stash, apply_stash).await,
-        Decision::Retract => call(ctx, LocalFirst, || Activities::retract, read(retract_input), apply_retract).await,
-        Decision::Claim => call(ctx, LocalFirst, || Activities::claim, read(claim_input), apply_claim).await,
+        DigestDecision::Wait(until) => wait_for_decision(ctx, until).await,
+        DigestDecision::Plan | DigestDecision::Compare => {
+            call_activity(ctx, LocalFirst, || Activities::plan, begin_plan, apply_plan).await;
+        }
+        DigestDecision::CompareUrgent => {
+            call_activity(ctx, LocalFirst, || Activities::plan, begin_urgent, apply_urgent).await;
+        }
+        DigestDecision::Stash => call_activity(ctx, LocalFirst, || Activities::stash, begin_stash, apply_stash).await,
+        DigestDecision::Retract => {
+            call_activity(ctx, LocalFirst, || Activities::retract, read_only(retract_input), apply_retract).await;
+        }
+        DigestDecision::Claim => {
+            call_activity(ctx, LocalFirst, || Activities::claim, read_only(claim_input), apply_claim).await;
+        }
         // Before this patch, the run went straight to another attempt with the large message.
-        Decision::Shorten if !ctx.patched(SHORTEN) => ctx.state_mut(|w| leave_to_attempt(&mut w.state)),
-        Decision::Render | Decision::Shorten => {
-            call(ctx, LocalFirst, || Activities::render, read(render_input), apply_render).await;
+        DigestDecision::Shorten if !ctx.patched(SHORTEN) => ctx.state_mut(|w| leave_to_attempt(&mut w.state)),
+        DigestDecision::Render | DigestDecision::Shorten => {
+            call_activity(ctx, LocalFirst, || Activities::render, read_only(render_input), apply_render).await;
         }
-        Decision::Send => call(ctx, CallMode::Delivery, || Activities::send, begin_send, apply_send).await,
-        Decision::Close => call(ctx, LocalFirst, || Activities::close, begin_close, apply_close).await,
-        Decision::Reopen => call(ctx, LocalFirst, || Activities::reopen, read(reopen_input), apply_reopen).await,
-        Decision::Audit => call(ctx, LocalFirst, || Activities::audit, read(audit_input), apply_audit).await,
-        Decision::DeadLetters => {
+        DigestDecision::Send => {
+            call_activity(ctx, CallMode::Delivery, || Activities::send, begin_send, apply_send).await;
+        }
+        DigestDecision::Close => call_activity(ctx, LocalFirst, || Activities::close, begin_close, apply_close).await,
+        DigestDecision::Reopen => {
+            call_activity(ctx, LocalFirst, || Activities::reopen, read_only(reopen_input), apply_reopen).await;
+        }
+        DigestDecision::Audit => {
+            call_activity(ctx, LocalFirst, || Activities::audit, read_only(audit_input), apply_audit).await;
+        }
+        DigestDecision::DeadLetters => {
             let workflow_id = ctx.workflow_id().to_owned();
-            let input = |state: &mut State, _| dead_letters_input(state, workflow_id);
-            call(ctx, LocalFirst, || Activities::dead_letters, input, apply_dead_letters).await;
+            let input = |state: &mut DigestRunState, _| dead_letters_input(state, workflow_id);
+            call_activity(ctx, LocalFirst, || Activities::dead_letters, input, apply_dead_letters).await;
         }
-        Decision::Finish => {}
+        DigestDecision::Finish => {}
     }
 }
 
@@ -385,17 +416,17 @@ async fn wait_for_decision(ctx: &WorkflowContext<Digest>, until: Timestamp) {
     let now = now(ctx);
     let length = Duration::try_from(until.duration_since(now)).unwrap_or_default().min(LONGEST_WAIT);
     let summary = if until == Timestamp::MAX { "until it is released".to_owned() } else { format!("until {until:.0}") };
-    wait(ctx, length, summary, |w| w.is_full() || decide(&w.state, now) != Decision::Wait(until)).await;
+    wait(ctx, length, summary, |w| w.is_full() || decide(&w.state, now) != DigestDecision::Wait(until)).await;
 }
 
-impl Driven for Digest {
-    type State = State;
+impl DrivenWorkflow for Digest {
+    type State = DigestRunState;
 
-    fn state_mut(&mut self) -> Option<&mut State> {
+    fn state_mut(&mut self) -> Option<&mut DigestRunState> {
         Some(&mut self.state)
     }
 
-    fn calls(&mut self) -> &mut Calls {
+    fn calls(&mut self) -> &mut ActivityCalls {
         &mut self.calls
     }
 
@@ -407,29 +438,31 @@ impl Driven for Digest {
         self.is_full()
     }
 
-    fn commands(&self) -> u32 {
+    fn command_count(&self) -> u32 {
         self.commands
     }
 
-    fn details(&self, now: Timestamp) -> String {
-        let status = Status::new(&self.state, self.calls.last_error.clone(), now);
+    fn current_details(&self, now: Timestamp) -> String {
+        let status = DigestStatus::new(&self.state, self.calls.last_error.clone(), now);
         format!("{status}{}", self.start_options)
     }
 }
 
-fn read<I>(input: fn(&State, Timestamp) -> Option<I>) -> impl FnOnce(&mut State, Timestamp) -> Option<I> {
+fn read_only<I>(
+    input: fn(&DigestRunState, Timestamp) -> Option<I>,
+) -> impl FnOnce(&mut DigestRunState, Timestamp) -> Option<I> {
     move |state, now| input(state, now)
 }
 
 impl Digest {
     /// For signals and commands; counts a step.
-    const fn state_mut_counted(&mut self) -> &mut State {
+    const fn state_mut_counted(&mut self) -> &mut DigestRunState {
         self.steps += 1;
         &mut self.state
     }
 
     /// For commands, and for signals that may have fixed what a call is waiting for.
-    const fn state_mut_commanded(&mut self) -> &mut State {
+    const fn state_mut_commanded(&mut self) -> &mut DigestRunState {
         self.commands = self.commands.wrapping_add(1);
         self.state_mut_counted()
     }
@@ -452,7 +485,7 @@ impl Digest {
         Ok(())
     }
 
-    fn finish(ctx: &WorkflowContext<Self>) -> WorkflowResult<Summary> {
+    fn finish_run(ctx: &WorkflowContext<Self>) -> WorkflowResult<DigestSummary> {
         ctx.state(|w| {
             if w.state.key.is_none() {
                 return Err(ApplicationFailure::non_retryable(NO_KEY).into());
@@ -484,7 +517,7 @@ const NEXT_TASK: Duration = Duration::from_millis(1);
 async fn answer_alone<T>(
     ctx: &WorkflowContext<Digest>,
     answered: impl Fn(&Digest) -> bool,
-    take: impl FnOnce(&mut State) -> T,
+    take: impl FnOnce(&mut DigestRunState) -> T,
 ) -> T {
     // Check before the activity ends: in a replay that delivers its result, the patch would be missing.
     let alone = ctx.patched(ANSWER_ALONE);

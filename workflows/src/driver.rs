@@ -40,15 +40,15 @@ const LONGEST_OPERATOR_WAIT: Duration = Duration::from_hours(1);
 /// every minute.
 const OPERATOR_WAIT: &str = "operator-wait";
 
-pub(crate) type Checked = Result<(), Box<dyn Error + Send + Sync>>;
+pub(crate) type ValidatorResult = Result<(), Box<dyn Error + Send + Sync>>;
 
-pub(crate) trait Driven: Sized + 'static {
+pub(crate) trait DrivenWorkflow: Sized + 'static {
     type State;
 
     /// `None` if the workflow id is not a key.
     fn state_mut(&mut self) -> Option<&mut Self::State>;
 
-    fn calls(&mut self) -> &mut Calls;
+    fn calls(&mut self) -> &mut ActivityCalls;
 
     /// Returns `true` if everything should end without a message. This cancels remote calls started before.
     fn winds_down(&self) -> bool;
@@ -59,11 +59,11 @@ pub(crate) trait Driven: Sized + 'static {
     }
 
     /// Each may have fixed what a call is waiting for.
-    fn commands(&self) -> u32 {
+    fn command_count(&self) -> u32 {
         0
     }
 
-    fn details(&self, now: Timestamp) -> String;
+    fn current_details(&self, now: Timestamp) -> String;
 
     fn is_interruptible(_: CallMode) -> bool {
         true
@@ -71,7 +71,7 @@ pub(crate) trait Driven: Sized + 'static {
 }
 
 #[derive(Debug)]
-pub(crate) struct Calls {
+pub(crate) struct ActivityCalls {
     pub last_error: Option<String>,
     /// Skip local attempts until then.
     local_retry_at: Timestamp,
@@ -79,7 +79,7 @@ pub(crate) struct Calls {
     failed: Option<(String, u32)>,
 }
 
-impl Calls {
+impl ActivityCalls {
     pub const fn new() -> Self {
         Self { last_error: None, local_retry_at: Timestamp::MIN, failed: None }
     }
@@ -130,14 +130,14 @@ impl CallMode {
 
 /// Calls an activity and passes its result to `apply`. If there is none (because the run must continue as
 /// new, was cancelled, or waited for an operator), nothing changes, and the workflow should decide again.
-pub(crate) async fn call<W, A>(
+pub(crate) async fn call_activity<W, A>(
     ctx: &WorkflowContext<W>,
     mode: CallMode,
     activity: fn() -> A,
     input: impl FnOnce(&mut W::State, Timestamp) -> Option<A::Input>,
     apply: impl FnOnce(&mut W::State, &A::Input, A::Output, Timestamp),
 ) where
-    W: Driven,
+    W: DrivenWorkflow,
     A: ActivityDefinition<Input: Clone, Output: TemporalDeserializable>,
 {
     let Some(input) = ctx.state_mut(|w| input(w.state_mut()?, now(ctx))) else { return };
@@ -166,7 +166,7 @@ enum LocalCall<T> {
 
 async fn call_locally<W, A>(ctx: &WorkflowContext<W>, activity: A, input: A::Input) -> LocalCall<A::Output>
 where
-    W: Driven,
+    W: DrivenWorkflow,
     A: ActivityDefinition<Output: TemporalDeserializable>,
 {
     let name = activity.name().to_owned();
@@ -186,7 +186,7 @@ where
         }
         Err(error) => {
             record_error(ctx, &name, &error, None);
-            let retry_at = after(now(ctx), LOCAL_COOLDOWN);
+            let retry_at = after_delay(now(ctx), LOCAL_COOLDOWN);
             ctx.state_mut(|w| w.calls().local_retry_at = retry_at);
             LocalCall::Failed
         }
@@ -203,14 +203,14 @@ pub(crate) async fn call_remotely<W, A>(
     input: A::Input,
 ) -> Option<A::Output>
 where
-    W: Driven,
+    W: DrivenWorkflow,
     A: ActivityDefinition<Output: TemporalDeserializable>,
 {
     let name = activity.name().to_owned();
     let token = WorkflowCancellationToken::new();
     let mut running = ctx.execute_activity(activity, input, mode.options(token.clone()));
     // A call that cleans up after a cancel must not be stopped by the same cancel.
-    let detached = !W::is_interruptible(mode) || ctx.state(Driven::winds_down);
+    let detached = !W::is_interruptible(mode) || ctx.state(DrivenWorkflow::winds_down);
     let root = detached.then(WorkflowCancellationToken::new);
     let options = WaitConditionOptions::builder().maybe_cancellation_token(root).build();
     let stop = move |w: &W| w.must_continue_as_new() || (!detached && w.winds_down());
@@ -241,7 +241,11 @@ fn is_lasting(error: &ActivityExecutionError) -> bool {
 }
 
 /// Backs off after an error that an operator must fix: longer each time, or until a command arrives.
-async fn wait_for_operator<W: Driven>(ctx: &WorkflowContext<W>, activity: &str, error: &ActivityExecutionError) {
+async fn wait_for_operator<W: DrivenWorkflow>(
+    ctx: &WorkflowContext<W>,
+    activity: &str,
+    error: &ActivityExecutionError,
+) {
     if !ctx.patched(OPERATOR_WAIT) {
         record_error(ctx, activity, error, None);
         ctx.timer(TimerOptions::builder(LONGEST_BACKOFF).cancellation_token(WorkflowCancellationToken::new()).build())
@@ -249,17 +253,18 @@ async fn wait_for_operator<W: Driven>(ctx: &WorkflowContext<W>, activity: &str, 
         return;
     }
     let length = ctx.state_mut(|w| w.calls().operator_wait(activity));
-    record_error(ctx, activity, error, Some(after(now(ctx), length)));
+    record_error(ctx, activity, error, Some(after_delay(now(ctx), length)));
     // If already winding down, don't let that (or the cancel behind it) wake us.
-    let winds_down = ctx.state(Driven::winds_down);
+    let winds_down = ctx.state(DrivenWorkflow::winds_down);
     let root = winds_down.then(WorkflowCancellationToken::new);
-    let commands = ctx.state(Driven::commands);
-    let woken = move |w: &W| w.commands() != commands || (!winds_down && w.winds_down()) || w.must_continue_as_new();
+    let commands = ctx.state(DrivenWorkflow::command_count);
+    let woken =
+        move |w: &W| w.command_count() != commands || (!winds_down && w.winds_down()) || w.must_continue_as_new();
     wait_under(ctx, root, length, format!("{activity} waits for an operator"), woken).await;
 }
 
 /// Waits for this time, or until `woken` or a cancel. Returns `true` if the time has passed.
-pub(crate) async fn wait<W: Driven>(
+pub(crate) async fn wait<W: DrivenWorkflow>(
     ctx: &WorkflowContext<W>,
     length: Duration,
     summary: String,
@@ -269,7 +274,7 @@ pub(crate) async fn wait<W: Driven>(
 }
 
 /// Like [`wait`], but with a separate token.
-async fn wait_under<W: Driven>(
+async fn wait_under<W: DrivenWorkflow>(
     ctx: &WorkflowContext<W>,
     root: Option<WorkflowCancellationToken>,
     length: Duration,
@@ -293,13 +298,13 @@ async fn wait_under<W: Driven>(
 }
 
 /// This also works after a cancel.
-pub(crate) async fn wait_until<W: Driven>(ctx: &WorkflowContext<W>, condition: impl Fn(&W) -> bool) {
+pub(crate) async fn wait_until<W: DrivenWorkflow>(ctx: &WorkflowContext<W>, condition: impl Fn(&W) -> bool) {
     let detached = WaitConditionOptions::builder().cancellation_token(WorkflowCancellationToken::new()).build();
     ctx.wait_condition_with_options(condition, detached).await.ok();
 }
 
 /// Shows the error, including while the call is retried.
-fn record_error<W: Driven>(
+fn record_error<W: DrivenWorkflow>(
     ctx: &WorkflowContext<W>,
     activity: &str,
     error: &ActivityExecutionError,
@@ -308,19 +313,19 @@ fn record_error<W: Driven>(
     let cause = error.reason().map_or_else(|| error.to_string(), ToString::to_string);
     let again = again_at.map(|at| format!("; tried again at {at:.0}")).unwrap_or_default();
     ctx.state_mut(|w| w.calls().last_error = Some(format!("{activity}: {cause}{again}")));
-    ctx.set_current_details(ctx.state(|w| w.details(now(ctx))));
+    ctx.set_current_details(ctx.state(|w| w.current_details(now(ctx))));
 }
 
 /// Clears the error after a success. Other activities keep their backoff, since they have not been called
 /// again.
-fn forget_error<W: Driven>(ctx: &WorkflowContext<W>, activity: &str) {
+fn forget_error<W: DrivenWorkflow>(ctx: &WorkflowContext<W>, activity: &str) {
     let recovered = ctx.state_mut(|w| {
         let calls = w.calls();
         calls.failed.take_if(|(name, _)| name == activity);
         calls.last_error.take().is_some()
     });
     if recovered {
-        ctx.set_current_details(ctx.state(|w| w.details(now(ctx))));
+        ctx.set_current_details(ctx.state(|w| w.current_details(now(ctx))));
     }
 }
 
@@ -333,7 +338,7 @@ pub(crate) fn timestamp(time: Option<SystemTime>) -> Timestamp {
 }
 
 /// Saturates at the maximum timestamp.
-pub(crate) fn after(now: Timestamp, delay: Duration) -> Timestamp {
+pub(crate) fn after_delay(now: Timestamp, delay: Duration) -> Timestamp {
     SignedDuration::try_from(delay).ok().and_then(|delay| now.saturating_add(delay).ok()).unwrap_or(Timestamp::MAX)
 }
 
@@ -343,7 +348,7 @@ mod tests {
 
     #[test]
     fn what_a_person_must_mend_is_tried_at_most_hourly() {
-        let mut calls = Calls::new();
+        let mut calls = ActivityCalls::new();
         assert!(!calls.waits_for_operator());
         let waits: Vec<_> = (0..15).map(|_| calls.operator_wait("load").as_secs()).collect();
         assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 3600, 3600, 3600]);

@@ -9,13 +9,13 @@ use temporalio_common::{
 };
 use tidings_model::{
     Key,
-    command::{Argument, Command},
-    decode::{self, DeadLetter, Decoded, SignalPayload},
-    limits::Invalid,
+    command::{OperatorArgument, OperatorCommand},
+    decode::{self, DeadLetter, DecodedSignal, SignalPayload},
+    limits::InvalidField,
     names,
 };
 
-use crate::driver::Checked;
+use crate::driver::ValidatorResult;
 
 /// Metadata key for the original name of a misnamed signal.
 const SENT_AS: &str = "tidings-signal";
@@ -24,13 +24,13 @@ const SENT_AS_CHARS: usize = 64;
 /// Raw payloads of one signal. Accepting a signal must never fail, because this would wedge the workflow for
 /// ever.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Inbound(Vec<Payload>);
+pub struct InboundSignal(Vec<Payload>);
 
-impl Inbound {
+impl InboundSignal {
     /// Wraps a signal with an unknown name, to be passed on as the signal `events`. Each payload becomes a
     /// dead letter that names the right signal.
     #[must_use]
-    pub fn misnamed(name: &str, mut payloads: Vec<Payload>) -> Vec<Payload> {
+    pub fn misnamed_signal(name: &str, mut payloads: Vec<Payload>) -> Vec<Payload> {
         if payloads.is_empty() {
             payloads.push(Payload::default());
         }
@@ -42,29 +42,29 @@ impl Inbound {
 
     /// See [`decode::decode`].
     #[must_use]
-    pub fn for_key(&self, key: &Key, next_seq: u64) -> Decoded {
+    pub fn for_key(&self, key: &Key, next_seq: u64) -> DecodedSignal {
         self.refused_by_name(next_seq).unwrap_or_else(|| decode::decode(key, self.payloads(), next_seq))
     }
 
     /// The run may have started with an earlier edition of the contract; see [`decode::decode_behind`].
     #[must_use]
-    pub fn for_run(&self, key: &Key, next_seq: u64, is_today: impl FnOnce() -> bool) -> Decoded {
+    pub fn for_run(&self, key: &Key, next_seq: u64, is_today: impl FnOnce() -> bool) -> DecodedSignal {
         let decoded = || decode::decode_behind(key, self.payloads(), next_seq, is_today);
         self.refused_by_name(next_seq).unwrap_or_else(decoded)
     }
 
-    fn refused_by_name(&self, next_seq: u64) -> Option<Decoded> {
+    fn refused_by_name(&self, next_seq: u64) -> Option<DecodedSignal> {
         let name = self.0.first().map(|payload| metadata(payload, SENT_AS)).filter(|name| !name.is_empty())?;
         let name: String = String::from_utf8_lossy(name).chars().take(SENT_AS_CHARS).collect();
         let right = names::SIGNAL;
         let reason = format!("the signal is named {name:?}, and events are handed over by the signal {right:?}");
-        Some(Decoded { dead_letters: self.refuse(&reason, next_seq), ..Decoded::default() })
+        Some(DecodedSignal { dead_letters: self.refuse_all(&reason, next_seq), ..DecodedSignal::default() })
     }
 
     /// For a workflow id that is not a key.
     #[must_use]
-    pub fn refuse(&self, reason: &str, next_seq: u64) -> Vec<DeadLetter> {
-        decode::refuse(self.payloads(), reason, next_seq)
+    pub fn refuse_all(&self, reason: &str, next_seq: u64) -> Vec<DeadLetter> {
+        decode::reject_all(self.payloads(), reason, next_seq)
     }
 
     #[must_use]
@@ -94,36 +94,36 @@ fn metadata<'a>(payload: &'a Payload, name: &str) -> &'a [u8] {
     payload.metadata.get(name).map(Vec::as_slice).unwrap_or_default()
 }
 
-impl From<Vec<Payload>> for Inbound {
+impl From<Vec<Payload>> for InboundSignal {
     fn from(payloads: Vec<Payload>) -> Self {
         Self(payloads)
     }
 }
 
-impl TemporalDeserializable for Inbound {
+impl TemporalDeserializable for InboundSignal {
     fn from_payloads(_: &SerializationContext<'_>, payloads: Vec<Payload>) -> Result<Self, PayloadConversionError> {
         Ok(Self(payloads))
     }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ignored;
+pub struct IgnoredPayload;
 
-impl TemporalDeserializable for Ignored {
+impl TemporalDeserializable for IgnoredPayload {
     fn from_payloads(_: &SerializationContext<'_>, _: Vec<Payload>) -> Result<Self, PayloadConversionError> {
         Ok(Self)
     }
 }
 
 /// Encoded like other SDKs encode an empty argument.
-impl TemporalSerializable for Ignored {
+impl TemporalSerializable for IgnoredPayload {
     fn to_payload(&self, _: &SerializationContext<'_>) -> Result<Payload, PayloadConversionError> {
         Ok(encoded("binary/null", Vec::new()))
     }
 }
 
 /// The SDK requires this for every signal, but clients send their own payloads.
-impl TemporalSerializable for Inbound {}
+impl TemporalSerializable for InboundSignal {}
 
 // A workflow's start argument is the previous run's state. We accept it only when continuing as new, and only
 // for the same key. Producers start workflows without an argument, but anybody may pass one: "Start Workflow
@@ -152,7 +152,7 @@ impl CarriedState {
     /// Returns the state to continue with, or an error for [`UnreadableState::fail_task`] once the workflow
     /// runs. `continued` is `true` if another run passed it on, `is_own` if the state's key matches the
     /// workflow id.
-    pub(crate) fn state<S: DeserializeOwned>(
+    pub(crate) fn carried_state<S: DeserializeOwned>(
         &self,
         continued: bool,
         is_own: impl FnOnce(&S) -> bool,
@@ -208,11 +208,11 @@ impl TemporalDeserializable for CarriedState {
 /// An operator's command, or why it cannot be decoded. If decoding failed here, the SDK would only return
 /// `Wrong encoding`. The validator instead names the field and what it expects.
 #[derive(Clone, Debug)]
-pub struct CommandArgument<C>(Result<Argument<C>, Invalid>);
+pub struct CommandArgument<C>(Result<OperatorArgument<C>, InvalidField>);
 
-impl<C: Command> CommandArgument<C> {
-    pub(crate) fn check(&self, now: Timestamp) -> Checked {
-        Ok(self.0.as_ref().map_err(Invalid::clone)?.check(now)?)
+impl<C: OperatorCommand> CommandArgument<C> {
+    pub(crate) fn check(&self, now: Timestamp) -> ValidatorResult {
+        Ok(self.0.as_ref().map_err(InvalidField::clone)?.check(now)?)
     }
 
     /// Returns the command, already checked by the validator. If a replay contains a command from a later
@@ -228,10 +228,10 @@ impl<C> From<C> for CommandArgument<C> {
     }
 }
 
-impl<C: Command + DeserializeOwned> TemporalDeserializable for CommandArgument<C> {
+impl<C: OperatorCommand + DeserializeOwned> TemporalDeserializable for CommandArgument<C> {
     fn from_payloads(_: &SerializationContext<'_>, payloads: Vec<Payload>) -> Result<Self, PayloadConversionError> {
         let payloads: Vec<_> = payloads.iter().map(signal_payload).collect();
-        Ok(Self(Argument::read(&payloads)))
+        Ok(Self(OperatorArgument::parse_payloads(&payloads)))
     }
 }
 
@@ -249,7 +249,7 @@ mod tests {
         GenericPayloadConverter as _, PayloadConverter, SerializationContextData,
     };
     use tidings_model::{
-        command::{Hold, Order},
+        command::{CommandContext, HoldCommand},
         decode::BatchPayload,
     };
 
@@ -262,8 +262,8 @@ mod tests {
             let converter = PayloadConverter::default();
             let data = SerializationContextData::None;
             let context = SerializationContext::new(&data, &converter);
-            let inbound: Inbound = converter.from_payloads(&context, payloads.clone()).unwrap();
-            assert_eq!(inbound, Inbound(payloads));
+            let inbound: InboundSignal = converter.from_payloads(&context, payloads.clone()).unwrap();
+            assert_eq!(inbound, InboundSignal(payloads));
         }
     }
 
@@ -274,7 +274,7 @@ mod tests {
         let batch = BatchPayload::new([event], []);
         let length = batch.data.len();
         let good = Payload { metadata: batch.metadata.into(), data: batch.data, ..Payload::default() };
-        let inbound = Inbound::from(vec![good, odd()]);
+        let inbound = InboundSignal::from(vec![good, odd()]);
         assert_eq!(inbound.bytes(), length + 9);
 
         let key = Key::new("acme".into(), "activity".into(), "ann".into()).unwrap();
@@ -282,7 +282,7 @@ mod tests {
         let ids: Vec<_> = decoded.events.iter().map(|event| event.event_id.as_str()).collect();
         assert_eq!((ids, numbered(&decoded.dead_letters)), (vec!["e1"], vec![(7, "binary/odd", 9)]));
 
-        let refused = inbound.refuse("no key", 3);
+        let refused = inbound.refuse_all("no key", 3);
         let size = u64::try_from(length).unwrap();
         assert_eq!(numbered(&refused), [(3, "json/protobuf", size), (4, "binary/odd", 9)]);
         assert!(refused.iter().all(|letter| letter.reason == "no key"));
@@ -292,7 +292,7 @@ mod tests {
     fn a_signal_of_another_name_becomes_dead_letters_that_name_the_right_one() {
         let key = Key::new("acme".into(), "activity".into(), "ann".into()).unwrap();
         for (payloads, letters) in [(vec![], 1), (vec![odd()], 1), (vec![odd(), odd()], 2)] {
-            let inbound = Inbound::from(Inbound::misnamed("event", payloads));
+            let inbound = InboundSignal::from(InboundSignal::misnamed_signal("event", payloads));
             let decoded = inbound.for_run(&key, 7, || true);
             assert_eq!(decoded, inbound.for_key(&key, 7));
             assert_eq!((decoded.events.len(), decoded.dead_letters.len()), (0, letters));
@@ -324,19 +324,22 @@ mod tests {
         let (payload, next) = handed_over(&CarriedState::new(&["comment"]).unwrap());
         assert_eq!(json(&payload), (b"json/plain".to_vec(), br#"["comment"]"#.to_vec()));
         let any = |_: &Vec<String>| true;
-        assert_eq!(next.state(true, any), (Some(vec!["comment".to_owned()]), None));
-        assert_eq!(next.state(true, |_: &Vec<String>| false), (None, None), "the state of another key");
-        assert_eq!(next.state(false, any), (None, None), "the argument of a first run");
+        assert_eq!(next.carried_state(true, any), (Some(vec!["comment".to_owned()]), None));
+        assert_eq!(next.carried_state(true, |_: &Vec<String>| false), (None, None), "the state of another key");
+        assert_eq!(next.carried_state(false, any), (None, None), "the argument of a first run");
         let (payload, first) = handed_over(&CarriedState::default());
         assert_eq!(json(&payload), (b"json/plain".to_vec(), b"null".to_vec()));
-        assert_eq!(first.state::<Vec<String>>(false, any), (None, None));
+        assert_eq!(first.carried_state::<Vec<String>>(false, any), (None, None));
     }
 
     #[test]
     fn only_the_argument_of_a_first_run_may_be_unreadable() {
         let odd = CarriedState(br#"["a", 7]"#.to_vec());
-        assert_eq!(odd.state::<Vec<String>>(false, |_| true), (None, None));
-        assert_eq!(odd.state::<Vec<String>>(true, |_| true), (None, Some(UnreadableState { byte: 7, length: 8 })));
+        assert_eq!(odd.carried_state::<Vec<String>>(false, |_| true), (None, None));
+        assert_eq!(
+            odd.carried_state::<Vec<String>>(true, |_| true),
+            (None, Some(UnreadableState { byte: 7, length: 8 }))
+        );
     }
 
     #[test]
@@ -345,14 +348,14 @@ mod tests {
         UnreadableState { byte: 7, length: 8 }.fail_task();
     }
 
-    fn read(payloads: Vec<Payload>) -> CommandArgument<Hold> {
+    fn read(payloads: Vec<Payload>) -> CommandArgument<HoldCommand> {
         let (converter, data) = (PayloadConverter::default(), SerializationContextData::None);
         converter.from_payloads(&SerializationContext::new(&data, &converter), payloads).unwrap()
     }
 
     #[test]
     fn a_command_is_read_as_it_was_written() {
-        let hold = Hold { order: Order { by: "ann".into(), why: "x".into() }, until: None };
+        let hold = HoldCommand { order: CommandContext { by: "ann".into(), why: "x".into() }, until: None };
         let (converter, data) = (PayloadConverter::default(), SerializationContextData::None);
         let context = SerializationContext::new(&data, &converter);
         let argument = read(converter.to_payloads(&context, &CommandArgument::from(hold.clone())).unwrap());

@@ -12,8 +12,10 @@ pub mod subscription;
 #[cfg(test)]
 mod tests;
 
-pub use digest::{Delivery, Digest, Ended, PAGE_BYTES, PAGE_EVENTS, RunInput, Stage, Status, Summary};
-pub use inbound::{CarriedState, CommandArgument, Ignored, Inbound, UnreadableState};
+pub use digest::{
+    DeliveryStatus, Digest, DigestEnd, DigestStage, DigestStatus, DigestSummary, PAGE_BYTES, PAGE_EVENTS, RunInput,
+};
+pub use inbound::{CarriedState, CommandArgument, IgnoredPayload, InboundSignal, UnreadableState};
 pub use message::Message;
 pub use retention::RetentionRun;
 pub use subscription::Deliveries;

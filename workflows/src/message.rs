@@ -10,28 +10,29 @@ use temporalio_workflow::{
 };
 use tidings_model::{
     MessageKey,
-    command::Order,
+    command::CommandContext,
     message::{
-        command::{Cancelled, Retry},
-        contract::Retried,
+        command::{CancelResult, RetryCommand},
+        contract::RetryResult,
     },
-    window::Closed,
+    window::WindowEnd,
 };
 
-use self::state::{Decision, State};
+use self::state::{MessageDecision, MessageRunState};
 use crate::{
     activities::MessageActivities as Activities,
     driver::{
+        ActivityCalls,
         CallMode::{self, Delivery, Remote},
-        Calls, Checked, Driven, call, now, timestamp, wait, wait_until,
+        DrivenWorkflow, ValidatorResult, call_activity, now, timestamp, wait, wait_until,
     },
-    inbound::{CarriedState, CommandArgument, Ignored, UnreadableState},
+    inbound::{CarriedState, CommandArgument, IgnoredPayload, UnreadableState},
 };
 
 mod state;
 mod status;
 
-pub use self::status::{Stage, Status};
+pub use self::status::{MessageStage, MessageStatus};
 
 /// Decisions per run before it continues as new, since a relay may be down for weeks.
 const STEPS_PER_RUN: u32 = 500;
@@ -40,25 +41,27 @@ const NO_KEY: &str = "the workflow id is not message/TENANT/KEY with each part p
 
 #[workflow]
 pub struct Message {
-    state: Option<State>,
+    state: Option<MessageRunState>,
     unreadable: Option<UnreadableState>,
     steps: u32,
-    calls: Calls,
+    calls: ActivityCalls,
     /// Number of commands, and of signals about a pause.
     commands: u32,
 }
 
-type Ctx = WorkflowContext<Message>;
+type MessageContext = WorkflowContext<Message>;
 
 #[workflow_methods]
 impl Message {
     #[init]
     fn new(ctx: &WorkflowContextView, carried: CarriedState) -> Self {
         let key = MessageKey::from_workflow_id(ctx.workflow_id());
-        let (state, unreadable) =
-            carried.state(ctx.continued_from_run_id().is_some(), |state: &State| Some(&state.key) == key.as_ref());
-        let state = state.or_else(|| key.map(State::new));
-        Self { state, unreadable, steps: 0, calls: Calls::new(), commands: 0 }
+        let (state, unreadable) = carried
+            .carried_state(ctx.continued_from_run_id().is_some(), |state: &MessageRunState| {
+                Some(&state.key) == key.as_ref()
+            });
+        let state = state.or_else(|| key.map(MessageRunState::new));
+        Self { state, unreadable, steps: 0, calls: ActivityCalls::new(), commands: 0 }
     }
 
     /// Delivers the message, and completes once it has ended.
@@ -66,7 +69,7 @@ impl Message {
     /// # Errors
     /// Cancelled, after the outbox recorded the outcome. Failed, if the workflow id is not a key.
     #[run(name = "message")] // names::MESSAGE_WORKFLOW_TYPE
-    pub async fn run(ctx: &mut WorkflowContext<Self>) -> WorkflowResult<Closed> {
+    pub async fn run(ctx: &mut WorkflowContext<Self>) -> WorkflowResult<WindowEnd> {
         ctx.state(|w| w.unreadable.iter().for_each(UnreadableState::fail_task));
         loop {
             let cancelled = ctx.cancellation_token().is_cancelled();
@@ -77,22 +80,23 @@ impl Message {
             let Some(decision) = ctx.state(Self::decision) else {
                 return Err(ApplicationFailure::non_retryable(NO_KEY).into());
             };
-            ctx.set_current_details(ctx.state(|w| w.details(now(ctx))));
+            ctx.set_current_details(ctx.state(|w| w.current_details(now(ctx))));
             match decision {
-                Decision::Finish if ctx.all_handlers_finished() => return Self::finish(ctx),
+                MessageDecision::Finish if ctx.all_handlers_finished() => return Self::finish_run(ctx),
                 // Let waiting commands return first. Another command may also give this run more to do.
-                Decision::Finish => {
-                    wait_until(ctx, |w| w.decision() != Some(Decision::Finish) || ctx.all_handlers_finished()).await;
+                MessageDecision::Finish => {
+                    wait_until(ctx, |w| w.decision() != Some(MessageDecision::Finish) || ctx.all_handlers_finished())
+                        .await;
                 }
-                Decision::Wait(at) => {
+                MessageDecision::Wait(at) => {
                     Self::continue_as_new(ctx)?;
                     wait_for_decision(ctx, at).await;
                 }
-                Decision::Send | Decision::Retry | Decision::Close => {
+                MessageDecision::Send | MessageDecision::Retry | MessageDecision::Close => {
                     if ctx.state(|w| w.calls.waits_for_operator()) {
                         Self::continue_as_new(ctx)?;
                     }
-                    act(ctx, decision).await;
+                    carry_out(ctx, decision).await;
                 }
             }
         }
@@ -101,12 +105,12 @@ impl Message {
     /// Current step and its reason.
     #[query(name = "status")]
     #[must_use]
-    pub fn status(&self, _: &WorkflowContextView) -> Option<Status> {
+    pub fn status(&self, _: &WorkflowContextView) -> Option<MessageStatus> {
         self.current_status()
     }
 
     #[signal(name = "preferences")] // names::PREFERENCES_SIGNAL
-    pub fn facts_changed(&mut self, ctx: &mut SyncWorkflowContext<Self>, _: Ignored) {
+    pub fn facts_changed(&mut self, ctx: &mut SyncWorkflowContext<Self>, _: IgnoredPayload) {
         let now = timestamp(ctx.workflow_time());
         self.commands = self.commands.wrapping_add(1);
         self.state.iter_mut().for_each(|state| state.look_again(now));
@@ -114,12 +118,12 @@ impl Message {
 
     /// Also sends a message waiting for its next attempt.
     #[update(name = "retry")]
-    pub async fn retry(ctx: &mut WorkflowContext<Self>, retry: CommandArgument<Retry>) -> Retried {
+    pub async fn retry(ctx: &mut WorkflowContext<Self>, retry: CommandArgument<RetryCommand>) -> RetryResult {
         let refused = ctx.state_mut(|w| {
             w.commands = w.commands.wrapping_add(1);
             match &mut w.state {
                 Some(state) => state.retry(retry.command()),
-                None => Some(Retried::Refused { why: NO_KEY.to_owned() }),
+                None => Some(RetryResult::Refused { why: NO_KEY.to_owned() }),
             }
         });
         if let Some(refused) = refused {
@@ -128,102 +132,111 @@ impl Message {
         let answered = |w: &Self| w.state.as_ref().is_none_or(|state| state.retried.is_some());
         wait_until(ctx, answered).await;
         let answer = ctx.state_mut(|w| w.state.as_mut().and_then(|state| state.retried.take()));
-        answer.unwrap_or_else(|| Retried::Refused { why: NO_KEY.to_owned() })
+        answer.unwrap_or_else(|| RetryResult::Refused { why: NO_KEY.to_owned() })
     }
 
     /// Stops sending. Returns once the message has ended.
     #[update(name = "cancel")]
-    pub async fn cancel(ctx: &mut WorkflowContext<Self>, order: CommandArgument<Order>) -> Cancelled {
+    pub async fn cancel(ctx: &mut WorkflowContext<Self>, order: CommandArgument<CommandContext>) -> CancelResult {
         ctx.state_mut(|w| {
             if let Some(state) = &mut w.state {
                 state.cancel(order.command());
             }
         });
         wait_until(ctx, |w| w.state.as_ref().is_none_or(|state| state.closed.is_some())).await;
-        ctx.state(|w| w.state.as_ref().map(State::cancelled)).unwrap_or_default()
+        ctx.state(|w| w.state.as_ref().map(MessageRunState::cancel_result)).unwrap_or_default()
     }
 
     #[update_validator(retry)]
-    fn check_retry(&self, _: &WorkflowContextView, argument: &CommandArgument<Retry>) -> Checked {
+    fn check_retry(&self, _: &WorkflowContextView, argument: &CommandArgument<RetryCommand>) -> ValidatorResult {
         argument.check(Timestamp::MIN)
     }
 
     #[update_validator(cancel)]
-    fn check_cancel(&self, _: &WorkflowContextView, argument: &CommandArgument<Order>) -> Checked {
+    fn check_cancel(&self, _: &WorkflowContextView, argument: &CommandArgument<CommandContext>) -> ValidatorResult {
         argument.check(Timestamp::MIN)
     }
 }
 
 impl Message {
-    fn decision(&self) -> Option<Decision> {
-        self.state.as_ref().map(State::decide)
+    fn decision(&self) -> Option<MessageDecision> {
+        self.state.as_ref().map(MessageRunState::decide)
     }
 
-    fn current_status(&self) -> Option<Status> {
-        self.state.as_ref().map(|state| Status::new(state, self.calls.last_error.clone()))
+    fn current_status(&self) -> Option<MessageStatus> {
+        self.state.as_ref().map(|state| MessageStatus::new(state, self.calls.last_error.clone()))
     }
 
     /// The next run continues the wait.
-    fn continue_as_new(ctx: &Ctx) -> Result<(), WorkflowTermination> {
+    fn continue_as_new(ctx: &MessageContext) -> Result<(), WorkflowTermination> {
         if ctx.state(|w| w.steps >= STEPS_PER_RUN) && ctx.all_handlers_finished() {
             ctx.continue_as_new(ctx.state(|w| CarriedState::new(&w.state))?, ContinueAsNewOptions::default())?;
         }
         Ok(())
     }
 
-    fn finish(ctx: &Ctx) -> WorkflowResult<Closed> {
+    fn finish_run(ctx: &MessageContext) -> WorkflowResult<WindowEnd> {
         ctx.state(|w| match w.state.clone() {
-            Some(State { cancelled: false, closed: Some(closed), .. }) => Ok(closed),
+            Some(MessageRunState { cancelled: false, closed: Some(closed), .. }) => Ok(closed),
             _ => Err(WorkflowTermination::cancelled()),
         })
     }
 }
 
-async fn act(ctx: &Ctx, decision: Decision) {
-    let send = |state: &mut State, now| Some(state.begin_send(now));
-    let close = |state: &mut State, now| Some(state.close_input(now));
-    let retry = |state: &mut State, now| state.retry_input(now);
+async fn carry_out(ctx: &MessageContext, decision: MessageDecision) {
+    let send = |state: &mut MessageRunState, now| Some(state.begin_send(now));
+    let close = |state: &mut MessageRunState, now| Some(state.close_input(now));
+    let retry = |state: &mut MessageRunState, now| state.retry_input(now);
     match decision {
-        Decision::Send => {
-            call(ctx, Delivery, || Activities::send, send, |state, _, answer, now| state.attempted(answer, now)).await;
+        MessageDecision::Send => {
+            call_activity(
+                ctx,
+                Delivery,
+                || Activities::send,
+                send,
+                |state, _, answer, now| state.apply_attempt(answer, now),
+            )
+            .await;
         }
-        Decision::Close => {
-            call(ctx, Remote, || Activities::close, close, |state, _, answer, _| state.ended(answer)).await;
+        MessageDecision::Close => {
+            call_activity(ctx, Remote, || Activities::close, close, |state, _, answer, _| state.apply_close(answer))
+                .await;
         }
-        Decision::Retry => {
-            call(ctx, Remote, || Activities::retry, retry, |state, _, answer, _| state.retried(answer)).await;
+        MessageDecision::Retry => {
+            call_activity(ctx, Remote, || Activities::retry, retry, |state, _, answer, _| state.apply_retry(answer))
+                .await;
         }
-        Decision::Wait(_) | Decision::Finish => {}
+        MessageDecision::Wait(_) | MessageDecision::Finish => {}
     }
 }
 
-async fn wait_for_decision(ctx: &Ctx, at: Timestamp) {
+async fn wait_for_decision(ctx: &MessageContext, at: Timestamp) {
     let length = at.duration_since(now(ctx)).try_into().unwrap_or_default();
-    if wait(ctx, length, format!("until {at:.0}"), |w| w.decision() != Some(Decision::Wait(at))).await {
-        ctx.state_mut(|w| w.state.iter_mut().for_each(State::waited));
+    if wait(ctx, length, format!("until {at:.0}"), |w| w.decision() != Some(MessageDecision::Wait(at))).await {
+        ctx.state_mut(|w| w.state.iter_mut().for_each(MessageRunState::end_wait));
     }
 }
 
-impl Driven for Message {
-    type State = State;
+impl DrivenWorkflow for Message {
+    type State = MessageRunState;
 
-    fn state_mut(&mut self) -> Option<&mut State> {
+    fn state_mut(&mut self) -> Option<&mut MessageRunState> {
         self.state.as_mut()
     }
 
-    fn calls(&mut self) -> &mut Calls {
+    fn calls(&mut self) -> &mut ActivityCalls {
         &mut self.calls
     }
 
     fn winds_down(&self) -> bool {
-        self.state.as_ref().is_some_and(State::winds_down)
+        self.state.as_ref().is_some_and(MessageRunState::winds_down)
     }
 
-    fn commands(&self) -> u32 {
+    fn command_count(&self) -> u32 {
         self.commands
     }
 
-    fn details(&self, _: Timestamp) -> String {
+    fn current_details(&self, _: Timestamp) -> String {
         self.current_status().map(|status| status.to_string()).unwrap_or_default()
     }
 

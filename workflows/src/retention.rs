@@ -7,34 +7,34 @@ use temporalio_workflow::{
 };
 use tidings_model::retention::CutoffsInput;
 
-use self::state::{Decision, State};
+use self::state::{RetentionDecision, RetentionRunState};
 use crate::{
     activities::RetentionActivities as Activities,
-    driver::{CallMode::Remote, Calls, Driven, call_remotely, now},
+    driver::{ActivityCalls, CallMode::Remote, DrivenWorkflow, call_remotely, now},
     inbound::{CarriedState, UnreadableState},
 };
 
 mod state;
 
-pub use self::state::Report;
+pub use self::state::RetentionReport;
 
 /// Batches per run before it continues as new. Each adds a few events to the history.
 const STEPS_PER_RUN: u32 = 500;
 
 #[workflow]
 pub struct RetentionRun {
-    state: State,
+    state: RetentionRunState,
     unreadable: Option<UnreadableState>,
     steps: u32,
-    calls: Calls,
+    calls: ActivityCalls,
 }
 
 #[workflow_methods]
 impl RetentionRun {
     #[init]
     fn new(ctx: &WorkflowContextView, carried: CarriedState) -> Self {
-        let (state, unreadable) = carried.state(ctx.continued_from_run_id().is_some(), |_| true);
-        Self { state: state.unwrap_or_default(), unreadable, steps: 0, calls: Calls::new() }
+        let (state, unreadable) = carried.carried_state(ctx.continued_from_run_id().is_some(), |_| true);
+        Self { state: state.unwrap_or_default(), unreadable, steps: 0, calls: ActivityCalls::new() }
     }
 
     /// Purges everything past its retention, and completes with the counts.
@@ -42,52 +42,52 @@ impl RetentionRun {
     /// # Errors
     /// Cancelled. A batch is purged completely or not at all, so the next run continues from here.
     #[run(name = "upkeep")] // names::RETENTION_WORKFLOW_TYPE
-    pub async fn run(ctx: &mut WorkflowContext<Self>) -> WorkflowResult<Report> {
+    pub async fn run(ctx: &mut WorkflowContext<Self>) -> WorkflowResult<RetentionReport> {
         ctx.state(|w| w.unreadable.iter().for_each(UnreadableState::fail_task));
         loop {
             if ctx.cancellation_token().is_cancelled() {
                 return Err(WorkflowTermination::cancelled());
             }
             let decision = ctx.state(|w| w.state.decide());
-            if decision != Decision::Finish && ctx.state(|w| w.steps >= STEPS_PER_RUN) {
+            if decision != RetentionDecision::Finish && ctx.state(|w| w.steps >= STEPS_PER_RUN) {
                 ctx.continue_as_new(ctx.state(|w| CarriedState::new(&w.state))?, ContinueAsNewOptions::default())?;
             }
             ctx.state_mut(|w| w.steps += 1);
             match decision {
-                Decision::Ask => {
+                RetentionDecision::Ask => {
                     let input = CutoffsInput { asked_at: now(ctx) };
                     let Some(cutoffs) = call_remotely(ctx, Remote, Activities::cutoffs, input).await else { continue };
-                    ctx.state_mut(|w| w.state.asked(cutoffs));
+                    ctx.state_mut(|w| w.state.set_cutoffs(cutoffs));
                 }
-                Decision::Purge(cutoff) => {
+                RetentionDecision::Purge(cutoff) => {
                     let Some(batch) = call_remotely(ctx, Remote, Activities::purge, cutoff).await else { continue };
-                    ctx.state_mut(|w| w.state.purged(cutoff, batch));
+                    ctx.state_mut(|w| w.state.add_purged(cutoff, batch));
                 }
-                Decision::Finish => return Ok(ctx.state(|w| w.state.report.clone())),
+                RetentionDecision::Finish => return Ok(ctx.state(|w| w.state.report.clone())),
             }
-            ctx.set_current_details(ctx.state(|w| w.details(now(ctx))));
+            ctx.set_current_details(ctx.state(|w| w.current_details(now(ctx))));
         }
     }
 
     #[query(name = "status")]
     #[must_use]
-    pub fn status(&self, _: &WorkflowContextView) -> Report {
+    pub fn status(&self, _: &WorkflowContextView) -> RetentionReport {
         self.state.report.clone()
     }
 }
 
-impl Driven for RetentionRun {
-    type State = State;
+impl DrivenWorkflow for RetentionRun {
+    type State = RetentionRunState;
 
-    fn state_mut(&mut self) -> Option<&mut State> {
+    fn state_mut(&mut self) -> Option<&mut RetentionRunState> {
         Some(&mut self.state)
     }
 
-    fn calls(&mut self) -> &mut Calls {
+    fn calls(&mut self) -> &mut ActivityCalls {
         &mut self.calls
     }
 
-    fn details(&self, _: Timestamp) -> String {
+    fn current_details(&self, _: Timestamp) -> String {
         format!("{}{}", self.state.report, self.calls.trouble())
     }
 

@@ -11,11 +11,11 @@ use temporalio_workflow::{
 };
 use tidings_model::{names, subscription::DeliverInput};
 
-use self::state::{Decision, State};
+use self::state::{SubscriptionDecision, SubscriptionRunState};
 use crate::{
     activities::SubscriptionActivities as Activities,
-    driver::{CallMode::Delivery, Calls, Driven, call_remotely, now, wait},
-    inbound::{CarriedState, Ignored, UnreadableState},
+    driver::{ActivityCalls, CallMode::Delivery, DrivenWorkflow, call_remotely, now, wait},
+    inbound::{CarriedState, IgnoredPayload, UnreadableState},
 };
 
 mod state;
@@ -27,10 +27,10 @@ const STEPS_PER_RUN: u32 = 500;
 
 #[workflow]
 pub struct Deliveries {
-    state: Option<State>,
+    state: Option<SubscriptionRunState>,
     unreadable: Option<UnreadableState>,
     steps: u32,
-    calls: Calls,
+    calls: ActivityCalls,
 }
 
 #[workflow_methods]
@@ -38,10 +38,12 @@ impl Deliveries {
     #[init]
     fn new(ctx: &WorkflowContextView, carried: CarriedState) -> Self {
         let name = names::subscription_name(ctx.workflow_id());
-        let (state, unreadable) =
-            carried.state(ctx.continued_from_run_id().is_some(), |state: &State| Some(state.name.as_str()) == name);
-        let state = state.or_else(|| name.map(State::new));
-        Self { state, unreadable, steps: 0, calls: Calls::new() }
+        let (state, unreadable) = carried
+            .carried_state(ctx.continued_from_run_id().is_some(), |state: &SubscriptionRunState| {
+                Some(state.name.as_str()) == name
+            });
+        let state = state.or_else(|| name.map(SubscriptionRunState::new));
+        Self { state, unreadable, steps: 0, calls: ActivityCalls::new() }
     }
 
     /// Delivers until nothing waits, and completes with the counts.
@@ -56,22 +58,23 @@ impl Deliveries {
                 return Err(WorkflowTermination::cancelled());
             }
             let at = now(ctx);
-            let decision = ctx.state(|w| w.state.as_ref().map_or(Decision::Finish, |state| state.decide(at)));
-            if decision != Decision::Finish && ctx.state(|w| w.steps >= STEPS_PER_RUN) {
+            let decision =
+                ctx.state(|w| w.state.as_ref().map_or(SubscriptionDecision::Finish, |state| state.decide(at)));
+            if decision != SubscriptionDecision::Finish && ctx.state(|w| w.steps >= STEPS_PER_RUN) {
                 let carried = ctx.state(|w| w.state.as_ref().map(CarriedState::new)).transpose()?;
                 ctx.continue_as_new(carried.unwrap_or_default(), ContinueAsNewOptions::default())?;
             }
             ctx.state_mut(|w| w.steps += 1);
             match decision {
-                Decision::Deliver => Self::deliver(ctx, at).await,
-                Decision::Wait(until) => {
+                SubscriptionDecision::Deliver => Self::deliver(ctx, at).await,
+                SubscriptionDecision::Wait(until) => {
                     let woken = |w: &Self| w.state.as_ref().is_some_and(|state| state.woken);
                     wait(ctx, between(at, until), "the next notice".to_owned(), woken).await;
                 }
-                Decision::WaitForReceiver(until) => {
+                SubscriptionDecision::WaitForReceiver(until) => {
                     wait(ctx, between(at, until), "the receiver does not answer".to_owned(), |_| false).await;
                 }
-                Decision::Finish => {
+                SubscriptionDecision::Finish => {
                     return Ok(ctx.state(|w| w.state.clone().map(|state| state.status).unwrap_or_default()));
                 }
             }
@@ -79,7 +82,7 @@ impl Deliveries {
     }
 
     #[signal(name = "notice")] // names::NOTICE_SIGNAL
-    pub fn notice(&mut self, _: &mut SyncWorkflowContext<Self>, _: Ignored) {
+    pub fn notice(&mut self, _: &mut SyncWorkflowContext<Self>, _: IgnoredPayload) {
         if let Some(state) = &mut self.state {
             state.woken = true;
         }
@@ -96,7 +99,7 @@ impl Deliveries {
     async fn deliver(ctx: &WorkflowContext<Self>, at: Timestamp) {
         let input = ctx.state_mut(|w| {
             let state = w.state.as_mut()?;
-            state.begins();
+            state.begin_delivery();
             let probe = state.status.away > 0;
             Some(DeliverInput { subscription: state.name.clone(), asked_at: at, probe })
         });
@@ -109,7 +112,7 @@ impl Deliveries {
         let answered_at = now(ctx);
         ctx.state_mut(|w| {
             if let Some(state) = &mut w.state {
-                state.answered(answer, answered_at);
+                state.apply_answer(answer, answered_at);
             }
         });
     }
@@ -119,18 +122,18 @@ fn between(now: Timestamp, until: Timestamp) -> Duration {
     until.duration_since(now).try_into().unwrap_or_default()
 }
 
-impl Driven for Deliveries {
-    type State = State;
+impl DrivenWorkflow for Deliveries {
+    type State = SubscriptionRunState;
 
-    fn state_mut(&mut self) -> Option<&mut State> {
+    fn state_mut(&mut self) -> Option<&mut SubscriptionRunState> {
         self.state.as_mut()
     }
 
-    fn calls(&mut self) -> &mut Calls {
+    fn calls(&mut self) -> &mut ActivityCalls {
         &mut self.calls
     }
 
-    fn details(&self, _: Timestamp) -> String {
+    fn current_details(&self, _: Timestamp) -> String {
         self.calls.trouble()
     }
 

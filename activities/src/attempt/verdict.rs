@@ -3,21 +3,21 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use tidings_mail::smtp::{AttemptOutcome, Reply};
+use tidings_mail::smtp::{AttemptOutcome, SmtpReply};
 use tidings_model::{
-    attempt::{AttemptClass, Phase},
-    records::{AttemptEnd, Origin, Reason, Suppression},
-    step::Sent,
-    window::{Closed, Outcome},
+    attempt::{AttemptClass, AttemptPhase},
+    records::{AttemptEnd, MessageOrigin, Suppression, SuppressionReason},
+    step::SendAnswer,
+    window::{DigestOutcome, WindowEnd},
 };
 
-use super::Shorter;
+use super::ShorterMessage;
 
-pub(super) fn withheld() -> (AttemptEnd, Closed) {
+pub(super) fn withheld_attempt() -> (AttemptEnd, WindowEnd) {
     let why = "an earlier attempt was past the dot, and the stream sends at most once".to_owned();
-    let closed = Closed { outcome: Outcome::Ambiguous, why };
+    let closed = WindowEnd { outcome: DigestOutcome::Ambiguous, why };
     let end = AttemptEnd {
-        phase: Phase::Connect,
+        phase: AttemptPhase::Connect,
         class: AttemptClass::Cancelled,
         reply: String::new(),
         relay_id: None,
@@ -32,7 +32,7 @@ pub(super) fn withheld() -> (AttemptEnd, Closed) {
 /// What to blame for an unreachable relay or a rejection. See
 /// [`Breaker::charges`](tidings_model::breaker::Breaker::charges).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Charge {
+pub(super) enum RefusalCharge {
     Relay,
     /// We cannot tell yet, so we send the message once more.
     Nobody,
@@ -44,12 +44,12 @@ pub(super) enum Charge {
 #[derive(Clone, Copy)]
 pub(super) struct RetryContext {
     pub may_resend: bool,
-    pub shorter: Shorter,
+    pub shorter: ShorterMessage,
     pub last: bool,
     pub had_ambiguous_attempt: bool,
     /// See [`Settings::soft_bounces`](tidings_model::settings::Settings::soft_bounces).
     pub soft_bounces: u32,
-    pub charge: Charge,
+    pub charge: RefusalCharge,
     pub retry_delay: Duration,
 }
 
@@ -57,29 +57,33 @@ pub(super) struct RetryContext {
 /// it.
 pub(super) fn verdict(
     delivery: &AttemptOutcome,
-    (origin, envelope_to): (&Origin, &str),
+    (origin, envelope_to): (&MessageOrigin, &str),
     context: RetryContext,
     now: Timestamp,
-) -> (AttemptEnd, Sent) {
+) -> (AttemptEnd, SendAnswer) {
     let why = delivery.detail.clone();
-    let sent = answer(delivery, context, now);
+    let sent = next_step(delivery, context, now);
     let (suppress, consecutive) = match delivery.class {
-        AttemptClass::HardBounce => (Some(Reason::HardBounce), 1),
+        AttemptClass::HardBounce => (Some(SuppressionReason::HardBounce), 1),
         AttemptClass::MailboxFull | AttemptClass::UnknownMailbox | AttemptClass::Refused => {
-            (Some(Reason::SoftBounces), context.soft_bounces)
+            (Some(SuppressionReason::SoftBounces), context.soft_bounces)
         }
         _ => (None, 1),
     };
     // Do not suppress the address while we still retry.
-    let suppress = suppress.filter(|_| matches!(sent, Sent::Closed { .. }));
+    let suppress = suppress.filter(|_| matches!(sent, SendAnswer::Closed { .. }));
     let end = AttemptEnd {
         phase: delivery.phase,
         class: delivery.class,
         reply: delivery.reply.as_ref().map(ToString::to_string).unwrap_or_default(),
-        relay_id: delivery.reply.as_ref().filter(|_| delivery.class == AttemptClass::Sent).and_then(Reply::queued_as),
+        relay_id: delivery
+            .reply
+            .as_ref()
+            .filter(|_| delivery.class == AttemptClass::Sent)
+            .and_then(SmtpReply::queued_as),
         closed: match &sent {
-            Sent::Closed { closed, .. } => Some(closed.clone()),
-            Sent::Deferred { .. } | Sent::Waiting { .. } | Sent::Unrecorded(_) => None,
+            SendAnswer::Closed { closed, .. } => Some(closed.clone()),
+            SendAnswer::Deferred { .. } | SendAnswer::Waiting { .. } | SendAnswer::Unrecorded(_) => None,
         },
         suppress: suppress.map(|reason| Suppression {
             tenant: origin.tenant().to_owned(),
@@ -90,59 +94,61 @@ pub(super) fn verdict(
         }),
         consecutive,
         return_events: delivery.class == AttemptClass::Deferred
-            && matches!(sent, Sent::Closed { .. })
+            && matches!(sent, SendAnswer::Closed { .. })
             && !context.had_ambiguous_attempt,
     };
     (end, sent)
 }
 
-fn answer(delivery: &AttemptOutcome, context: RetryContext, now: Timestamp) -> Sent {
+fn next_step(delivery: &AttemptOutcome, context: RetryContext, now: Timestamp) -> SendAnswer {
     let RetryContext { may_resend, shorter, last, had_ambiguous_attempt, charge, .. } = context;
     let why = delivery.detail.clone();
-    let closed = |outcome, why| Sent::closed(Closed { outcome, why });
+    let closed = |outcome, why| SendAnswer::closed(WindowEnd { outcome, why });
     let later = || {
         let until = now.saturating_add(context.retry_delay).unwrap_or(Timestamp::MAX);
-        Sent::Waiting { until, why: why.clone(), pause: None, too_large: None, moment: false }
+        SendAnswer::Waiting { until, why: why.clone(), pause: None, too_large: None, moment: false }
     };
     let exhausted = |outcome| closed(outcome, format!("the last attempt failed, too: {why}"));
     match delivery.class {
-        AttemptClass::Sent => closed(Outcome::Sent, String::new()),
-        AttemptClass::Ambiguous if !may_resend => closed(Outcome::Ambiguous, why),
+        AttemptClass::Sent => closed(DigestOutcome::Sent, String::new()),
+        AttemptClass::Ambiguous if !may_resend => closed(DigestOutcome::Ambiguous, why),
         // The recipient may have the message, so another digest must not repeat its events.
-        AttemptClass::Ambiguous if last => exhausted(Outcome::Ambiguous),
+        AttemptClass::Ambiguous if last => exhausted(DigestOutcome::Ambiguous),
         AttemptClass::Deferred if delivery.refusal().is_some_and(|row| !row.about.costs_attempt()) => later(),
         AttemptClass::Policy | AttemptClass::Configuration | AttemptClass::RecipientPolicy
-            if charge == Charge::FormerSender =>
+            if charge == RefusalCharge::FormerSender =>
         {
             match (last, had_ambiguous_attempt) {
-                (false, _) => Sent::Deferred { why, again_in: None },
-                (true, true) => exhausted(Outcome::Ambiguous),
-                (true, false) => exhausted(Outcome::Failed),
+                (false, _) => SendAnswer::Deferred { why, again_in: None },
+                (true, true) => exhausted(DigestOutcome::Ambiguous),
+                (true, false) => exhausted(DigestOutcome::Failed),
             }
         }
         // This message is rejected every time, but the relay accepts others.
-        AttemptClass::Policy if charge == Charge::Message && last => exhausted(Outcome::Failed),
-        AttemptClass::Policy if charge == Charge::Message => Sent::Deferred { why, again_in: None },
+        AttemptClass::Policy if charge == RefusalCharge::Message && last => exhausted(DigestOutcome::Failed),
+        AttemptClass::Policy if charge == RefusalCharge::Message => SendAnswer::Deferred { why, again_in: None },
         // The relay rejects everyone, or cannot be reached while another could. Its breaker decides when to
         // try again.
-        AttemptClass::Refused | AttemptClass::RecipientPolicy | AttemptClass::Deferred if charge == Charge::Relay => {
-            Sent::Waiting { until: now, why, pause: None, too_large: None, moment: false }
+        AttemptClass::Refused | AttemptClass::RecipientPolicy | AttemptClass::Deferred
+            if charge == RefusalCharge::Relay =>
+        {
+            SendAnswer::Waiting { until: now, why, pause: None, too_large: None, moment: false }
         }
         // The relay may be rejecting us and not the recipient. In this case its breaker should be open at the
         // next try.
-        AttemptClass::Refused | AttemptClass::RecipientPolicy if charge == Charge::Nobody => later(),
-        AttemptClass::Deferred if last && had_ambiguous_attempt => exhausted(Outcome::Ambiguous),
-        AttemptClass::Deferred if last => exhausted(Outcome::Failed),
+        AttemptClass::Refused | AttemptClass::RecipientPolicy if charge == RefusalCharge::Nobody => later(),
+        AttemptClass::Deferred if last && had_ambiguous_attempt => exhausted(DigestOutcome::Ambiguous),
+        AttemptClass::Deferred if last => exhausted(DigestOutcome::Failed),
         AttemptClass::Deferred | AttemptClass::Ambiguous | AttemptClass::Fenced | AttemptClass::Cancelled => {
-            Sent::Deferred { why, again_in: None }
+            SendAnswer::Deferred { why, again_in: None }
         }
-        AttemptClass::TooLarge if shorter != Shorter::Never => {
-            let too_large = if let Shorter::Asked(attempt) = shorter { Some(attempt) } else { None };
-            Sent::Waiting { until: now, why, pause: None, too_large, moment: false }
+        AttemptClass::TooLarge if shorter != ShorterMessage::Never => {
+            let too_large = if let ShorterMessage::Asked(attempt) = shorter { Some(attempt) } else { None };
+            SendAnswer::Waiting { until: now, why, pause: None, too_large, moment: false }
         }
         // The relay is at fault. The breakers decide when a relay accepts the message.
         AttemptClass::Throttled | AttemptClass::Configuration | AttemptClass::Policy => {
-            Sent::Waiting { until: now, why, pause: None, too_large: None, moment: false }
+            SendAnswer::Waiting { until: now, why, pause: None, too_large: None, moment: false }
         }
         AttemptClass::HardBounce
         | AttemptClass::MailboxFull
@@ -150,7 +156,7 @@ fn answer(delivery: &AttemptOutcome, context: RetryContext, now: Timestamp) -> S
         | AttemptClass::Refused
         | AttemptClass::RecipientPolicy
         | AttemptClass::TooLarge
-        | AttemptClass::Failed => closed(Outcome::Failed, why),
+        | AttemptClass::Failed => closed(DigestOutcome::Failed, why),
     }
 }
 
@@ -159,24 +165,28 @@ mod tests {
     use tidings_mail::smtp::{SmtpEvent, classify};
     use tidings_model::{
         Key,
-        attempt::Phase::{self, Connect, Dot, Greeting, Mail, Rcpt},
+        attempt::AttemptPhase::{self, Connect, Dot, Greeting, Mail, Rcpt},
     };
 
     use super::*;
 
     const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
-    fn replied(phase: Phase, code: u16, text: &str) -> AttemptOutcome {
-        let reply = Reply::new(code, text);
+    fn replied(phase: AttemptPhase, code: u16, text: &str) -> AttemptOutcome {
+        let reply = SmtpReply::new(code, text);
         let class = classify(phase, &SmtpEvent::Reply(reply.clone()));
         AttemptOutcome { phase, class, detail: String::new(), reply: Some(reply) }
     }
 
     /// What follows, and the reason of a suppression.
-    fn decided(delivery: &AttemptOutcome, last: bool, charge: Charge) -> (&'static str, Option<Reason>) {
+    fn decided(
+        delivery: &AttemptOutcome,
+        last: bool,
+        charge: RefusalCharge,
+    ) -> (&'static str, Option<SuppressionReason>) {
         let context = RetryContext {
             may_resend: true,
-            shorter: Shorter::Never,
+            shorter: ShorterMessage::Never,
             last,
             had_ambiguous_attempt: false,
             soft_bounces: 5,
@@ -184,15 +194,15 @@ mod tests {
             retry_delay: Duration::from_mins(1),
         };
         let key = Key::new("acme".into(), "activity".into(), "ann".into()).unwrap();
-        let (end, sent) = verdict(delivery, (&Origin::Digest(key), "ann@example.net"), context, NOW);
+        let (end, sent) = verdict(delivery, (&MessageOrigin::Digest(key), "ann@example.net"), context, NOW);
         let minute = NOW.saturating_add(Duration::from_mins(1)).unwrap();
         let follows = match sent {
-            Sent::Closed { .. } if end.return_events => "fails and returns its events",
-            Sent::Closed { .. } => "fails",
-            Sent::Deferred { .. } => "costs an attempt",
-            Sent::Waiting { until, .. } if until == minute => "waits a delay",
-            Sent::Waiting { .. } => "waits for the breaker",
-            Sent::Unrecorded(_) => "unrecorded",
+            SendAnswer::Closed { .. } if end.return_events => "fails and returns its events",
+            SendAnswer::Closed { .. } => "fails",
+            SendAnswer::Deferred { .. } => "costs an attempt",
+            SendAnswer::Waiting { until, .. } if until == minute => "waits a delay",
+            SendAnswer::Waiting { .. } => "waits for the breaker",
+            SendAnswer::Unrecorded(_) => "unrecorded",
         };
         (follows, end.suppress.map(|suppression| suppression.reason))
     }
@@ -214,25 +224,29 @@ mod tests {
             (replied(Dot, 550, "exceeded hour limit"), "waits for the breaker", "waits for the breaker"),
             (replied(Dot, 554, "5.6.0 no"), "fails", "fails"),
         ] {
-            assert_eq!(decided(&delivery, false, Charge::Nobody), (first, None), "{delivery:?}");
-            assert_eq!(decided(&delivery, true, Charge::Nobody), (last, None), "{delivery:?}");
+            assert_eq!(decided(&delivery, false, RefusalCharge::Nobody), (first, None), "{delivery:?}");
+            assert_eq!(decided(&delivery, true, RefusalCharge::Nobody), (last, None), "{delivery:?}");
         }
     }
 
     #[test]
     fn a_recipient_that_is_refused_without_a_reason_is_asked_once_more() {
-        let soft = Some(Reason::SoftBounces);
+        let soft = Some(SuppressionReason::SoftBounces);
         for (delivery, once, twice) in [
             (replied(Rcpt, 550, "no"), ("waits a delay", None), ("fails", soft)),
             (replied(Rcpt, 550, "5.4.1 access denied"), ("waits a delay", None), ("fails", soft)),
             (replied(Rcpt, 550, "5.7.133 not for you"), ("waits a delay", None), ("fails", None)),
             (replied(Rcpt, 550, "no such user"), ("fails", soft), ("fails", soft)),
             (replied(Rcpt, 552, "5.2.2 full"), ("fails", soft), ("fails", soft)),
-            (replied(Rcpt, 550, "5.1.1 no"), ("fails", Some(Reason::HardBounce)), ("fails", Some(Reason::HardBounce))),
+            (
+                replied(Rcpt, 550, "5.1.1 no"),
+                ("fails", Some(SuppressionReason::HardBounce)),
+                ("fails", Some(SuppressionReason::HardBounce)),
+            ),
         ] {
             for last in [false, true] {
-                assert_eq!(decided(&delivery, last, Charge::Nobody), once, "{delivery:?}");
-                assert_eq!(decided(&delivery, last, Charge::Message), twice, "{delivery:?}");
+                assert_eq!(decided(&delivery, last, RefusalCharge::Nobody), once, "{delivery:?}");
+                assert_eq!(decided(&delivery, last, RefusalCharge::Message), twice, "{delivery:?}");
             }
         }
     }
@@ -244,7 +258,7 @@ mod tests {
             replied(Rcpt, 553, "5.7.1 <address>: Sender address rejected: not owned by user"),
             replied(Dot, 550, "5.7.1 no"),
         ] {
-            let found = [false, true].map(|last| decided(&delivery, last, Charge::FormerSender));
+            let found = [false, true].map(|last| decided(&delivery, last, RefusalCharge::FormerSender));
             assert_eq!(found, [("costs an attempt", None), ("fails", None)], "{delivery:?}");
         }
     }
@@ -252,10 +266,10 @@ mod tests {
     #[test]
     fn a_relay_that_refuses_everybody_ends_nothing_and_a_message_that_always_meets_a_policy_does() {
         for (delivery, charge, follows) in [
-            (replied(Rcpt, 550, "no"), Charge::Relay, ["waits for the breaker"; 2]),
-            (replied(Rcpt, 550, "5.7.1 no"), Charge::Relay, ["waits for the breaker"; 2]),
-            (replied(Dot, 550, "5.7.1 no"), Charge::Relay, ["waits for the breaker"; 2]),
-            (replied(Dot, 550, "5.7.1 no"), Charge::Message, ["costs an attempt", "fails"]),
+            (replied(Rcpt, 550, "no"), RefusalCharge::Relay, ["waits for the breaker"; 2]),
+            (replied(Rcpt, 550, "5.7.1 no"), RefusalCharge::Relay, ["waits for the breaker"; 2]),
+            (replied(Dot, 550, "5.7.1 no"), RefusalCharge::Relay, ["waits for the breaker"; 2]),
+            (replied(Dot, 550, "5.7.1 no"), RefusalCharge::Message, ["costs an attempt", "fails"]),
         ] {
             let found = [false, true].map(|last| decided(&delivery, last, charge));
             assert_eq!(found, follows.map(|follows| (follows, None)), "{delivery:?}");

@@ -8,22 +8,22 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use tidings_model::{
-    Alert, Event, StoredWait,
-    records::{Actor, CapSpan, Claim, ClaimLimits, Claimed, Closing, Facts, RenderedClaim},
+    AlertName, Event, StoredWait,
+    records::{AuditActor, CapSpan, ClaimCounts, ClaimLimits, ClaimOutcome, CloseRequest, KeyFacts, RenderedClaim},
     rules::{
-        admission::{Admission, admit, admit_without_table, capped},
-        contents::contents,
-        effective::Effective,
+        admission::{AdmissionDecision, admit, admit_without_table, decide_capped},
+        contents::digest_contents,
+        effective::EffectiveSettings,
         limit::{counts_from, limit_since},
     },
-    settings::{Cap, DigestSettings, FrequencyLimits},
-    step::{ClaimAnswer, ClaimInput, Ending},
-    window::{Closed, Outcome},
+    settings::{DigestCap, DigestSettings, FrequencyLimits},
+    step::{ClaimAnswer, ClaimInput, CloseAnswer},
+    window::{DigestOutcome, WindowEnd},
 };
 use tidings_services::{
-    deps::{Deps, now},
-    digest_email::{Composed, Email},
-    error::Error,
+    deps::{StepServices, now_at_least},
+    digest_email::{ComposeOutcome, DigestEmail},
+    error::StepError,
 };
 
 use super::seen::seen_events;
@@ -33,8 +33,8 @@ use super::seen::seen_events;
 ///
 /// # Errors
 /// If the store or the team's own directory fails, or only another worker has the digest type configured.
-pub async fn run(deps: &Deps, input: &ClaimInput) -> Result<ClaimAnswer, Error> {
-    let now = now(input.asked_at);
+pub async fn run(deps: &StepServices, input: &ClaimInput) -> Result<ClaimAnswer, StepError> {
+    let now = now_at_least(input.asked_at);
     let window = &input.window;
     let settings = deps.settings.digest(&window.key);
     let (facts, fresh) = if settings.is_some() {
@@ -47,47 +47,52 @@ pub async fn run(deps: &Deps, input: &ClaimInput) -> Result<ClaimAnswer, Error> 
         admit(settings, &limits(deps, settings, input), &facts, input, now)
     } else {
         let digest_type = window.key.digest_type.as_str();
-        tracing::warn!(alert = %Alert::UnknownDigestType, digest_type, "a due window waits: no table has its digest type");
+        tracing::warn!(alert = %AlertName::UnknownDigestType, digest_type, "a due window waits: no table has its digest type");
         admit_without_table(&facts, input, now)
     };
     match admission {
-        Admission::Admitted => admitted(deps, input, &facts, fresh, now).await,
-        not_yet => answer(deps, input, not_yet, now).await,
+        AdmissionDecision::Admitted => claim_admitted(deps, input, &facts, fresh, now).await,
+        not_yet => claim_answer(deps, input, not_yet, now).await,
     }
 }
 
-async fn answer(deps: &Deps, input: &ClaimInput, admission: Admission, now: Timestamp) -> Result<ClaimAnswer, Error> {
+async fn claim_answer(
+    deps: &StepServices,
+    input: &ClaimInput,
+    admission: AdmissionDecision,
+    now: Timestamp,
+) -> Result<ClaimAnswer, StepError> {
     match admission {
-        Admission::Later { until, why, limit_ends_at } => {
+        AdmissionDecision::Later { until, why, limit_ends_at } => {
             Ok(ClaimAnswer::Later { until, why, pause: None, limit_ends_at, unknown_since: None })
         }
-        Admission::Unknown { since, until, why } => {
+        AdmissionDecision::Unknown { since, until, why } => {
             Ok(ClaimAnswer::Later { until, why, pause: None, limit_ends_at: None, unknown_since: Some(since) })
         }
-        Admission::Paused(pause) => Ok(ClaimAnswer::Later {
+        AdmissionDecision::Paused(pause) => Ok(ClaimAnswer::Later {
             until: pause.look_at,
             why: pause.paused.to_string(),
             pause: Some(pause),
             limit_ends_at: None,
             unknown_since: None,
         }),
-        Admission::Refused(closed) => refuse(deps, input, &closed, now).await,
-        Admission::Changed | Admission::Admitted => Ok(ClaimAnswer::Changed),
+        AdmissionDecision::Refused(closed) => end_refused(deps, input, &closed, now).await,
+        AdmissionDecision::Changed | AdmissionDecision::Admitted => Ok(ClaimAnswer::Changed),
     }
 }
 
-fn limits(deps: &Deps, settings: &DigestSettings, input: &ClaimInput) -> FrequencyLimits {
+fn limits(deps: &StepServices, settings: &DigestSettings, input: &ClaimInput) -> FrequencyLimits {
     input.limits.unwrap_or_else(|| deps.settings.frequency_limits(settings))
 }
 
-async fn admitted(
-    deps: &Deps,
+async fn claim_admitted(
+    deps: &StepServices,
     input: &ClaimInput,
-    facts: &Facts,
+    facts: &KeyFacts,
     fresh: bool,
     now: Timestamp,
-) -> Result<ClaimAnswer, Error> {
-    let limits = limits(deps, deps.digest(&input.window.key)?, input);
+) -> Result<ClaimAnswer, StepError> {
+    let limits = limits(deps, deps.digest_settings(&input.window.key)?, input);
     let seen = seen_events(deps, &input.window, &input.events, fresh).await?;
     let cap = limits.cap.filter(|_| !input.flushed && !input.urgent);
     if fresh
@@ -97,22 +102,22 @@ async fn admitted(
     {
         return Ok(answer);
     }
-    claim(deps, input, &Terms { limits, cap, seen }, facts, now).await
+    claim_events(deps, input, &ClaimTerms { limits, cap, seen }, facts, now).await
 }
 
 /// Claims a fresh window with its message. Returns `None` and writes nothing if this needs the ledger, or the
 /// message fails.
 async fn claim_rendered(
-    deps: &Deps,
+    deps: &StepServices,
     input: &ClaimInput,
     limits: &FrequencyLimits,
-    facts: &Facts,
+    facts: &KeyFacts,
     now: Timestamp,
-) -> Result<Option<ClaimAnswer>, Error> {
+) -> Result<Option<ClaimAnswer>, StepError> {
     let ClaimInput { events, planned, .. } = input;
     let Some(recipient) = &facts.recipient else { return Ok(None) };
     let window = &input.due_window();
-    let settings = deps.digest(&window.key)?;
+    let settings = deps.digest_settings(&window.key)?;
     let off = settings.off_under_any_name(&facts.preferences.off);
     if events.is_empty() || events.iter().any(|event| off.contains(&event.category)) {
         return Ok(None);
@@ -120,36 +125,36 @@ async fn claim_rendered(
     if settings.category.leave_out(events, now) {
         return Ok(None);
     }
-    let contents = contents(events, now, settings.shown());
-    let email = Email { window, facts, recipient, date: now, message_id: None };
+    let contents = digest_contents(events, now, settings.display_limits());
+    let email = DigestEmail { window, facts, recipient, date: now, message_id: None };
     // `render` will report why the message cannot be composed.
-    let Ok(Composed::Message(message)) = email.compose(deps, &contents).await else { return Ok(None) };
-    let slot_at = slot_at(input, limits, &Effective::new(settings, facts, now), now);
+    let Ok(ComposeOutcome::Message(message)) = email.compose(deps, &contents).await else { return Ok(None) };
+    let slot_at = slot_at(input, limits, &EffectiveSettings::new(settings, facts, now), now);
     let claim = RenderedClaim { window, events, planned: planned.as_ref(), message: &message, slot_at, now };
     let claimed = deps.store.claim_rendered(claim).await?;
     let (items, groups) = (contents.items, contents.groups);
     Ok(claimed.then_some(ClaimAnswer::Claimed { items, groups, taken: items, rendered: true }))
 }
 
-struct Terms {
+struct ClaimTerms {
     limits: FrequencyLimits,
-    cap: Option<Cap>,
+    cap: Option<DigestCap>,
     seen: BTreeSet<String>,
 }
 
-async fn claim(
-    deps: &Deps,
+async fn claim_events(
+    deps: &StepServices,
     input: &ClaimInput,
-    Terms { limits, cap, seen }: &Terms,
-    facts: &Facts,
+    ClaimTerms { limits, cap, seen }: &ClaimTerms,
+    facts: &KeyFacts,
     now: Timestamp,
-) -> Result<ClaimAnswer, Error> {
-    let settings = deps.digest(&input.window.key)?;
-    let effective = Effective::new(settings, facts, now);
-    let span = |Cap { most, within }| CapSpan {
+) -> Result<ClaimAnswer, StepError> {
+    let settings = deps.digest_settings(&input.window.key)?;
+    let effective = EffectiveSettings::new(settings, facts, now);
+    let span = |DigestCap { most, within }| CapSpan {
         most,
         since: limit_since(now, within, &effective.zone),
-        until: StoredWait::PAST.farthest(now),
+        until: StoredWait::PAST.latest_plausible(now),
     };
     let terms = ClaimLimits {
         cap: cap.map(span),
@@ -160,53 +165,63 @@ async fn claim(
         planned: input.planned.as_ref(),
     };
     match deps.store.claim(&input.due_window(), &input.events, &terms, now).await? {
-        Claimed::Capped { oldest } => {
-            answer(deps, input, capped(settings, limits, facts, input, oldest, now), now).await
+        ClaimOutcome::Capped { oldest } => {
+            claim_answer(deps, input, decide_capped(settings, limits, facts, input, oldest, now), now).await
         }
-        Claimed::Claim(Claim { items, groups, taken, .. }) if items > 0 => {
+        ClaimOutcome::Claim(ClaimCounts { items, groups, taken, .. }) if items > 0 => {
             Ok(ClaimAnswer::Claimed { items, groups, taken, rendered: false })
         }
-        Claimed::Claim(claim) => {
+        ClaimOutcome::Claim(claim) => {
             // Events not taken by the claim are not affected by this end.
-            let Ending { closed, .. } = close(deps, input, &empty(&claim), &[], now).await?;
-            Ok(ClaimAnswer::Nothing(Ending { closed, taken: claim.taken, returned: None }))
+            let CloseAnswer { closed, .. } = end_window(deps, input, &empty_end(&claim), &[], now).await?;
+            Ok(ClaimAnswer::Nothing(CloseAnswer { closed, taken: claim.taken, returned: None }))
         }
     }
 }
 
 /// Returns when the limits should count the digest, if not at its claim.
-fn slot_at(input: &ClaimInput, limits: &FrequencyLimits, effective: &Effective, now: Timestamp) -> Option<Timestamp> {
-    let (Effective { cadence, zone, .. }, due_at) = (effective, input.window.due_at);
+fn slot_at(
+    input: &ClaimInput,
+    limits: &FrequencyLimits,
+    effective: &EffectiveSettings,
+    now: Timestamp,
+) -> Option<Timestamp> {
+    let (EffectiveSettings { cadence, zone, .. }, due_at) = (effective, input.window.due_at);
     counts_from(cadence, due_at, limits.counted_end(cadence, due_at, input.limit_ended_at, zone), now)
 }
 
-async fn refuse(deps: &Deps, input: &ClaimInput, closed: &Closed, now: Timestamp) -> Result<ClaimAnswer, Error> {
-    Ok(ClaimAnswer::Nothing(close(deps, input, closed, &input.events, now).await?))
+async fn end_refused(
+    deps: &StepServices,
+    input: &ClaimInput,
+    closed: &WindowEnd,
+    now: Timestamp,
+) -> Result<ClaimAnswer, StepError> {
+    Ok(ClaimAnswer::Nothing(end_window(deps, input, closed, &input.events, now).await?))
 }
 
-async fn close(
-    deps: &Deps,
+async fn end_window(
+    deps: &StepServices,
     input: &ClaimInput,
-    closed: &Closed,
+    closed: &WindowEnd,
     events: &[Event],
     now: Timestamp,
-) -> Result<Ending, Error> {
-    let closing = Closing {
+) -> Result<CloseAnswer, StepError> {
+    let closing = CloseRequest {
         window: &input.window,
         events,
         closed,
-        by: Actor::Tidings,
+        by: AuditActor::Tidings,
         return_events: false,
         planned: input.planned.as_ref(),
         now,
     };
-    Ok(deps.store.close(closing).await?)
+    Ok(deps.store.close_digest(closing).await?)
 }
 
-fn empty(claim: &Claim) -> Closed {
+fn empty_end(claim: &ClaimCounts) -> WindowEnd {
     let why = match claim.aside {
         0 => "every event was in an earlier digest",
         _ => "every event was retracted, opted out of, seen elsewhere, too old, too few, or in an earlier digest",
     };
-    Closed { outcome: Outcome::Skipped, why: why.to_owned() }
+    WindowEnd { outcome: DigestOutcome::Skipped, why: why.to_owned() }
 }

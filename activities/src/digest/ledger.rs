@@ -3,14 +3,14 @@
 
 use jiff::Timestamp;
 use tidings_model::{
-    Alert,
-    records::{Actor, Closing, Exclusion},
-    step::{AuditInput, CloseInput, DeadLettersInput, Ending, ReopenInput, Resumed, RetractInput},
-    window::{Closed, Outcome, Window},
+    AlertName,
+    records::{AuditActor, CloseRequest, EventExclusion},
+    step::{AuditInput, CloseAnswer, CloseDigestInput, DeadLettersInput, ReopenAnswer, ReopenInput, RetractInput},
+    window::{DigestOutcome, Window, WindowEnd},
 };
 use tidings_services::{
-    deps::{Deps, now},
-    error::Error,
+    deps::{StepServices, now_at_least},
+    error::StepError,
     metrics,
 };
 
@@ -20,12 +20,19 @@ use super::send::returned_by;
 ///
 /// # Errors
 /// If the store fails.
-pub async fn close(deps: &Deps, input: &CloseInput) -> Result<Ending, Error> {
-    let CloseInput { asked_at, window, events, closed, by, planned, opens_returned } = input;
-    let by = Actor::of_login(by);
-    let closing =
-        Closing { window, events, closed, by, return_events: false, planned: planned.as_ref(), now: now(*asked_at) };
-    let mut ending = deps.store.close(closing).await?;
+pub async fn close(deps: &StepServices, input: &CloseDigestInput) -> Result<CloseAnswer, StepError> {
+    let CloseDigestInput { asked_at, window, events, closed, by, planned, opens_returned } = input;
+    let by = AuditActor::of_login(by);
+    let closing = CloseRequest {
+        window,
+        events,
+        closed,
+        by,
+        return_events: false,
+        planned: planned.as_ref(),
+        now: now_at_least(*asked_at),
+    };
+    let mut ending = deps.store.close_digest(closing).await?;
     if *opens_returned {
         ending.returned = returned_by(deps, window, &ending.closed).await?;
     }
@@ -36,16 +43,16 @@ pub async fn close(deps: &Deps, input: &CloseInput) -> Result<Ending, Error> {
 ///
 /// # Errors
 /// If the store fails.
-pub async fn audit(deps: &Deps, input: &AuditInput) -> Result<(), Error> {
-    Ok(deps.store.audit(input).await?)
+pub async fn audit(deps: &StepServices, input: &AuditInput) -> Result<(), StepError> {
+    Ok(deps.store.record_audit(input).await?)
 }
 
 /// Records each dead letter once.
 ///
 /// # Errors
 /// If the store fails.
-pub async fn dead_letters(deps: &Deps, input: &DeadLettersInput) -> Result<(), Error> {
-    tracing::warn!(alert = %Alert::DeadLetters, count = input.letters.len(), "malformed events");
+pub async fn dead_letters(deps: &StepServices, input: &DeadLettersInput) -> Result<(), StepError> {
+    tracing::warn!(alert = %AlertName::DeadLetters, count = input.letters.len(), "malformed events");
     deps.store.put_dead_letters(input, Timestamp::now()).await?;
     metrics::dead_letters(input.letters.len() as u64);
     Ok(())
@@ -55,37 +62,43 @@ pub async fn dead_letters(deps: &Deps, input: &DeadLettersInput) -> Result<(), E
 ///
 /// # Errors
 /// If the store fails.
-pub async fn reopen(deps: &Deps, input: &ReopenInput) -> Result<Resumed, Error> {
-    Ok(deps.store.reopen(input, now(input.asked_at)).await?)
+pub async fn reopen(deps: &StepServices, input: &ReopenInput) -> Result<ReopenAnswer, StepError> {
+    Ok(deps.store.reopen_digest(input, now_at_least(input.asked_at)).await?)
 }
 
 /// Removes retracted events from the window. The next claim skips events already stored or still to arrive.
 ///
 /// # Errors
 /// If the store fails.
-pub async fn retract(deps: &Deps, input: &RetractInput) -> Result<(), Error> {
-    let now = now(input.asked_at);
+pub async fn retract(deps: &StepServices, input: &RetractInput) -> Result<(), StepError> {
+    let now = now_at_least(input.asked_at);
     // Store the events first, because a retract by id only covers events in the ledger.
     if let Some(window) = &input.window {
-        exclude(deps, input, window, now).await?;
+        exclude_retracted(deps, input, window, now).await?;
     }
     // Limit the retract to when the workflow read it; this call may be a late retry.
     Ok(deps.store.put_retracts(&input.key, &input.retracts, input.asked_at).await?)
 }
 
-async fn exclude(deps: &Deps, input: &RetractInput, window: &Window, now: Timestamp) -> Result<(), Error> {
-    let window = Window { digest_id: Exclusion::Retracted.digest_id(window), ..window.clone() };
-    let closed = Closed { outcome: Outcome::Skipped, why: Exclusion::Retracted.why().to_owned() };
+async fn exclude_retracted(
+    deps: &StepServices,
+    input: &RetractInput,
+    window: &Window,
+    now: Timestamp,
+) -> Result<(), StepError> {
+    let window = Window { digest_id: EventExclusion::Retracted.digest_id(window), ..window.clone() };
+    let closed =
+        WindowEnd { outcome: DigestOutcome::Skipped, why: EventExclusion::Retracted.ledger_reason().to_owned() };
     let events = &input.events;
-    let closing = Closing {
+    let closing = CloseRequest {
         window: &window,
         events,
         closed: &closed,
-        by: Actor::Tidings,
+        by: AuditActor::Tidings,
         return_events: false,
         planned: None,
         now,
     };
-    deps.store.exclude(closing, input.delivering).await?;
+    deps.store.exclude_events(closing, input.delivering).await?;
     Ok(())
 }

@@ -4,17 +4,17 @@ use jiff::Timestamp;
 use tidings_model::{
     Key,
     settings::Settings,
-    step::{ClaimAnswer, ClaimInput, Ending, Sent},
-    window::{Closed, Outcome, Window},
+    step::{ClaimAnswer, ClaimInput, CloseAnswer, SendAnswer},
+    window::{DigestOutcome, Window, WindowEnd},
 };
 use tidings_services::metrics;
 
-pub(super) fn claimed(settings: &Settings, input: &ClaimInput, answer: &ClaimAnswer, now: Timestamp) {
+pub(super) fn count_claim(settings: &Settings, input: &ClaimInput, answer: &ClaimAnswer, now: Timestamp) {
     let key = &input.window.key;
     match answer {
         ClaimAnswer::Claimed { taken, .. } => {
-            metrics::claimed(settings, &key.digest_type, now.duration_since(input.due_at()));
-            metrics::events(settings, &key.digest_type, *taken);
+            metrics::observe_claim(settings, &key.digest_type, now.duration_since(input.due_at()));
+            metrics::count_events(settings, &key.digest_type, *taken);
         }
         ClaimAnswer::Nothing(ending) => ended_with_events(settings, key, ending),
         ClaimAnswer::Later { .. } | ClaimAnswer::Changed => {}
@@ -22,19 +22,19 @@ pub(super) fn claimed(settings: &Settings, input: &ClaimInput, answer: &ClaimAns
 }
 
 /// Counts an attempt's result. `window` should be the claimed one.
-pub(super) fn sent(settings: &Settings, window: &Window, answer: &Sent, now: Timestamp) {
-    let Sent::Closed { closed, .. } = answer else { return };
-    if closed.outcome == Outcome::Sent {
-        metrics::accepted(settings, &window.key.digest_type, now.duration_since(window.due_at));
+pub(super) fn count_attempt(settings: &Settings, window: &Window, answer: &SendAnswer, now: Timestamp) {
+    let SendAnswer::Closed { closed, .. } = answer else { return };
+    if closed.outcome == DigestOutcome::Sent {
+        metrics::observe_accepted(settings, &window.key.digest_type, now.duration_since(window.due_at));
     }
-    ended(settings, &window.key, closed);
+    count_end(settings, &window.key, closed);
 }
 
-pub(super) fn ended_with_events(settings: &Settings, key: &Key, Ending { closed, taken, .. }: &Ending) {
-    metrics::events(settings, &key.digest_type, *taken);
-    ended(settings, key, closed);
+pub(super) fn ended_with_events(settings: &Settings, key: &Key, CloseAnswer { closed, taken, .. }: &CloseAnswer) {
+    metrics::count_events(settings, &key.digest_type, *taken);
+    count_end(settings, key, closed);
 }
 
-pub(super) fn ended(settings: &Settings, key: &Key, closed: &Closed) {
-    metrics::digest(settings, &key.digest_type, closed.outcome);
+pub(super) fn count_end(settings: &Settings, key: &Key, closed: &WindowEnd) {
+    metrics::count_digest(settings, &key.digest_type, closed.outcome);
 }

@@ -4,25 +4,25 @@ use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
 use tidings_model::{
-    Alert,
-    records::{Facts, Recipient, WaitingMessage, Withdrawn},
+    AlertName,
+    records::{KeyFacts, Recipient, RemovedEvents, WaitingMessage},
     rules::{
-        admission::{Missing, wait_for_recipient, wait_for_table},
+        admission::{MissingDecision, wait_for_recipient, wait_for_table},
         effective::consent_or_suppression_block,
     },
     settings::DigestSettings,
-    step::Sent,
-    window::{Closed, Outcome, Window},
+    step::SendAnswer,
+    window::{DigestOutcome, Window, WindowEnd},
 };
 use tidings_services::{
-    deps::Deps,
-    digest_email::{Composed, Email},
-    error::Error,
+    deps::StepServices,
+    digest_email::{ComposeOutcome, DigestEmail},
+    error::StepError,
     team_directory::has_fresh_answer,
 };
 
 use super::{render, seen::seen_events};
-use crate::attempt::Outgoing;
+use crate::attempt::OutgoingMessage;
 
 /// From this age, a message's `Date` is too old.
 const OLD: SignedDuration = SignedDuration::from_hours(1);
@@ -30,20 +30,20 @@ const OLD: SignedDuration = SignedDuration::from_hours(1);
 /// From this age, we query the `seen_url` service again.
 const SEEN_AGAIN: SignedDuration = SignedDuration::from_mins(1);
 
-pub(super) enum Followed {
+pub(super) enum RemakeOutcome {
     Message(Option<WaitingMessage>),
-    Nothing(Closed),
-    NotNow(Sent),
+    Nothing(WindowEnd),
+    NotNow(SendAnswer),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Differences {
+struct MessageDifferences {
     events: bool,
     old: bool,
     made_from: bool,
 }
 
-impl Differences {
+impl MessageDifferences {
     const fn any(self) -> bool {
         self.events || self.old || self.made_from
     }
@@ -56,36 +56,36 @@ impl Differences {
 /// # Errors
 /// If the store fails, or the message cannot be rendered.
 pub(super) async fn follow_changes(
-    deps: &Deps,
-    outgoing: &Outgoing<'_>,
+    deps: &StepServices,
+    outgoing: &OutgoingMessage<'_>,
     window: &Window,
-    facts: &Facts,
+    facts: &KeyFacts,
     waiting: WaitingMessage,
-) -> Result<Followed, Error> {
+) -> Result<RemakeOutcome, StepError> {
     let now = outgoing.now;
     let Some(settings) = deps.settings.digest(&window.key) else {
         // Without the digest type's table we cannot render. The existing message is still correct unless the
         // digest's events have changed.
         if !waiting.outdated {
-            return Ok(Followed::Message(Some(waiting)));
+            return Ok(RemakeOutcome::Message(Some(waiting)));
         }
         let digest_type = window.key.digest_type.as_str();
-        tracing::warn!(alert = %Alert::UnknownDigestType, digest_type, "a message waits to be made again: no table has its digest type");
+        tracing::warn!(alert = %AlertName::UnknownDigestType, digest_type, "a message waits to be made again: no table has its digest type");
         return wait_or_end(deps, &waiting, wait_for_table(digest_type, waiting.missing_since, now)).await;
     };
     let asks_directory = deps.directory.is_some() && !has_fresh_answer(facts, now);
     let asks_seen = settings.seen.is_some() && age(&waiting, now) > SEEN_AGAIN;
     let asks = asks_directory || asks_seen;
-    if !asks && !differences(deps, window, facts, &waiting, now)?.any() {
+    if !asks && !find_differences(deps, window, facts, &waiting, now)?.any() {
         return as_it_is(deps, waiting).await;
     }
-    let route = match outgoing.choose().await? {
+    let route = match outgoing.choose_relay().await? {
         Ok(route) => route,
-        Err(waits) => return Ok(Followed::NotNow(waits)),
+        Err(waits) => return Ok(RemakeOutcome::NotNow(waits)),
     };
-    let remake = Remake { deps, settings, asks_directory, asks_seen };
+    let remake = MessageRemake { deps, settings, asks_directory, asks_seen };
     let followed = remake.if_different(window, facts, waiting, now).await;
-    if !matches!(followed, Ok(Followed::Message(Some(_)))) {
+    if !matches!(followed, Ok(RemakeOutcome::Message(Some(_)))) {
         outgoing.relays.give_up(outgoing.store, &route, now).await;
     }
     followed
@@ -95,61 +95,61 @@ fn age(waiting: &WaitingMessage, now: Timestamp) -> SignedDuration {
     now.duration_since(waiting.message.made_at)
 }
 
-fn differences(
-    deps: &Deps,
+fn find_differences(
+    deps: &StepServices,
     window: &Window,
-    facts: &Facts,
+    facts: &KeyFacts,
     waiting: &WaitingMessage,
     now: Timestamp,
-) -> Result<Differences, Error> {
+) -> Result<MessageDifferences, StepError> {
     let made_from = match &facts.recipient {
         Some(recipient) => {
             email(window, facts, recipient, waiting, now).differs_from(deps, &waiting.message.made_from)?
         }
         None => true,
     };
-    Ok(Differences { events: waiting.outdated, old: age(waiting, now) > OLD, made_from })
+    Ok(MessageDifferences { events: waiting.outdated, old: age(waiting, now) > OLD, made_from })
 }
 
 /// `Date` only changes if it is too old, so an unchanged message has the same bytes.
 fn email<'a>(
     window: &'a Window,
-    facts: &'a Facts,
+    facts: &'a KeyFacts,
     recipient: &'a Recipient,
     waiting: &'a WaitingMessage,
     now: Timestamp,
-) -> Email<'a> {
+) -> DigestEmail<'a> {
     let date = if age(waiting, now) > OLD { now } else { waiting.message.made_at };
-    Email { window, facts, recipient, date, message_id: Some(&waiting.message.message_id) }
+    DigestEmail { window, facts, recipient, date, message_id: Some(&waiting.message.message_id) }
 }
 
-struct Remake<'a> {
-    deps: &'a Deps,
+struct MessageRemake<'a> {
+    deps: &'a StepServices,
     settings: &'a DigestSettings,
     asks_directory: bool,
     asks_seen: bool,
 }
 
-impl Remake<'_> {
+impl MessageRemake<'_> {
     async fn if_different(
         &self,
         window: &Window,
-        facts: &Facts,
+        facts: &KeyFacts,
         waiting: WaitingMessage,
         now: Timestamp,
-    ) -> Result<Followed, Error> {
+    ) -> Result<RemakeOutcome, StepError> {
         let deps = self.deps;
         let changed = if self.asks_directory { deps.changed_facts(&window.key, facts).await? } else { None };
         let facts = changed.as_ref().unwrap_or(facts);
         if let Some(block) = consent_or_suppression_block(facts) {
-            return Ok(Followed::Nothing(block.closed()));
+            return Ok(RemakeOutcome::Nothing(block.window_end()));
         }
         let Some(recipient) = &facts.recipient else {
             let missing = wait_for_recipient(facts.missing.as_deref(), waiting.missing_since, now);
             return wait_or_end(deps, &waiting, missing).await;
         };
         let seen = if self.asks_seen { seen_events(deps, window, &[], false).await? } else { BTreeSet::new() };
-        let differences = differences(deps, window, facts, &waiting, now)?;
+        let differences = find_differences(deps, window, facts, &waiting, now)?;
         if !differences.any() && seen.is_empty() {
             return as_it_is(deps, waiting).await;
         }
@@ -159,43 +159,47 @@ impl Remake<'_> {
 
     async fn made_again(
         &self,
-        email: &Email<'_>,
+        email: &DigestEmail<'_>,
         waiting: &WaitingMessage,
-        differences: Differences,
+        differences: MessageDifferences,
         seen: &BTreeSet<String>,
         now: Timestamp,
-    ) -> Result<Followed, Error> {
+    ) -> Result<RemakeOutcome, StepError> {
         let Self { deps, settings, .. } = *self;
-        let Email { window, facts, .. } = *email;
+        let DigestEmail { window, facts, .. } = *email;
         let off = settings.off_under_any_name(&facts.preferences.off);
-        let Some(withdrawn) = deps.store.withdraw(window, &off, seen, now).await? else {
-            return Ok(Followed::Message(None));
+        let Some(withdrawn) = deps.store.withdraw_events(window, &off, seen, now).await? else {
+            return Ok(RemakeOutcome::Message(None));
         };
         if withdrawn.left == 0 {
-            return Ok(Followed::Nothing(emptied()));
+            return Ok(RemakeOutcome::Nothing(emptied_end()));
         }
-        let shown = if waiting.shortened { render::shorter(settings) } else { settings.shown() };
+        let shown = if waiting.shortened { render::shorter_groups(settings) } else { settings.display_limits() };
         let contents = deps.store.contents(window, shown).await?;
         let message = match email.compose(deps, &contents).await? {
-            Composed::Message(message) => message,
-            Composed::Undeliverable { why } => {
+            ComposeOutcome::Message(message) => message,
+            ComposeOutcome::Undeliverable { why } => {
                 let missing = wait_for_recipient(Some(&why), waiting.missing_since, now);
                 return wait_or_end(deps, waiting, missing).await;
             }
         };
-        let why = words(withdrawn, message.envelope_to != waiting.message.envelope_to, differences);
+        let why = remake_reason(withdrawn, message.envelope_to != waiting.message.envelope_to, differences);
         let Some(epoch) = deps.store.remake_message(&message, withdrawn.epoch, &why, now).await? else {
             // Another call changed the digest, so this message may contain removed events.
-            return Err(Error::Fenced);
+            return Err(StepError::Fenced);
         };
         let WaitingMessage { attempted, shortened, .. } = *waiting;
         let made =
             WaitingMessage { message: *message, epoch, attempted, shortened, outdated: false, missing_since: None };
-        Ok(Followed::Message(Some(made)))
+        Ok(RemakeOutcome::Message(Some(made)))
     }
 }
 
-fn words(Withdrawn { retracted, opted_out, seen, .. }: Withdrawn, address: bool, differences: Differences) -> String {
+fn remake_reason(
+    RemovedEvents { retracted, opted_out, seen, .. }: RemovedEvents,
+    address: bool,
+    differences: MessageDifferences,
+) -> String {
     let events = |count: u64, what: &str| match count {
         0 => None,
         1 => Some(format!("1 event {what}")),
@@ -219,29 +223,33 @@ fn words(Withdrawn { retracted, opted_out, seen, .. }: Withdrawn, address: bool,
 }
 
 /// Clears `missing_since`, because nothing is missing now.
-async fn as_it_is(deps: &Deps, waiting: WaitingMessage) -> Result<Followed, Error> {
+async fn as_it_is(deps: &StepServices, waiting: WaitingMessage) -> Result<RemakeOutcome, StepError> {
     if waiting.missing_since.is_some() {
         deps.store.note_missing(waiting.message.id, None).await?;
     }
-    Ok(Followed::Message(Some(waiting)))
+    Ok(RemakeOutcome::Message(Some(waiting)))
 }
 
 /// Waits or ends the digest like a window while its recipient or digest type is missing.
-async fn wait_or_end(deps: &Deps, waiting: &WaitingMessage, missing: Missing) -> Result<Followed, Error> {
+async fn wait_or_end(
+    deps: &StepServices,
+    waiting: &WaitingMessage,
+    missing: MissingDecision,
+) -> Result<RemakeOutcome, StepError> {
     match missing {
-        Missing::Ends(closed) => Ok(Followed::Nothing(closed)),
-        Missing::Waits { since, until, why } => {
+        MissingDecision::Ends(closed) => Ok(RemakeOutcome::Nothing(closed)),
+        MissingDecision::Waits { since, until, why } => {
             if waiting.missing_since.is_none() {
                 deps.store.note_missing(waiting.message.id, Some(since)).await?;
             }
-            Ok(Followed::NotNow(Sent::Waiting { until, why, pause: None, too_large: None, moment: false }))
+            Ok(RemakeOutcome::NotNow(SendAnswer::Waiting { until, why, pause: None, too_large: None, moment: false }))
         }
     }
 }
 
-fn emptied() -> Closed {
+fn emptied_end() -> WindowEnd {
     let why = "every event was retracted, opted out of or seen elsewhere before the message went out".to_owned();
-    Closed { outcome: Outcome::Skipped, why }
+    WindowEnd { outcome: DigestOutcome::Skipped, why }
 }
 
 #[cfg(test)]
@@ -250,26 +258,31 @@ mod tests {
 
     #[test]
     fn a_message_that_is_made_again_says_why() {
-        let nothing = Withdrawn::default();
-        let same = Differences { events: false, old: false, made_from: false };
+        let nothing = RemovedEvents::default();
+        let same = MessageDifferences { events: false, old: false, made_from: false };
         for (withdrawn, address, differences, why) in [
-            (Withdrawn { retracted: 1, ..nothing }, false, Differences { events: true, ..same }, "1 event retracted"),
             (
-                Withdrawn { retracted: 2, opted_out: 1, seen: 3, left: 1, epoch: 4 },
+                RemovedEvents { retracted: 1, ..nothing },
+                false,
+                MessageDifferences { events: true, ..same },
+                "1 event retracted",
+            ),
+            (
+                RemovedEvents { retracted: 2, opted_out: 1, seen: 3, left: 1, epoch: 4 },
                 true,
-                Differences { events: true, old: true, made_from: true },
+                MessageDifferences { events: true, old: true, made_from: true },
                 "2 events retracted; 1 event of a category that is off; 3 events seen elsewhere; another address; \
                  made more than an hour ago",
             ),
-            (nothing, false, Differences { events: true, ..same }, "its events changed"),
+            (nothing, false, MessageDifferences { events: true, ..same }, "its events changed"),
             (
                 nothing,
                 false,
-                Differences { made_from: true, ..same },
+                MessageDifferences { made_from: true, ..same },
                 "the recipient, their choices or the configuration changed",
             ),
         ] {
-            assert_eq!(words(withdrawn, address, differences), why);
+            assert_eq!(remake_reason(withdrawn, address, differences), why);
         }
     }
 }

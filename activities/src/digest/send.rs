@@ -3,32 +3,32 @@
 use std::{pin::pin, time::Duration};
 
 use jiff::Timestamp;
-use tidings_mail::smtp::{AttemptOutcome, Lane};
+use tidings_mail::smtp::{AttemptOutcome, SendLane};
 use tidings_model::{
     attempt::AttemptClass,
-    records::{Actor, Closing, Facts, Message, Origin, WaitingMessage},
+    records::{AuditActor, CloseRequest, KeyFacts, MessageOrigin, OutboxMessage, WaitingMessage},
     rules::{
-        deadline::{Deadline, Timing},
-        effective::{Effective, consent_or_suppression_block},
+        deadline::{Deadline, DeadlineTiming},
+        effective::{EffectiveSettings, consent_or_suppression_block},
         pause::{self, LOOK_AGAIN_AFTER},
     },
-    settings::{InForce, StreamName},
-    step::{Returned, SendInput, Sent},
-    window::{Closed, Goes, Outcome, Wait, Window},
+    settings::{StreamName, TenantStream},
+    step::{ReturnedEvents, SendAnswer, SendDigestInput},
+    window::{DigestOutcome, SendMoment, WaitReason, Window, WindowEnd},
 };
 use tidings_services::{
-    deps::{Deps, now},
-    error::Error,
+    deps::{StepServices, now_at_least},
+    error::StepError,
     metrics,
 };
 
 use super::{
-    remake::{Followed, follow_changes},
+    remake::{RemakeOutcome, follow_changes},
     render,
 };
 use crate::{
-    attempt::{Beginning, DeliveryAttempt, Outgoing, Shorter, is_unavailable, waits_to_repeat},
-    context::Cancellable,
+    attempt::{AttemptBeginning, DeliveryAttempt, OutgoingMessage, ShorterMessage, is_unavailable, waits_to_repeat},
+    context::CancellableResult,
 };
 
 /// Makes one attempt and returns what follows. If the digest returns its events, the result lists the key's
@@ -38,12 +38,12 @@ use crate::{
 /// If the store fails, or a later attempt has begun. Dropping the future after the commit leaves the attempt
 /// ambiguous, like a crash.
 pub async fn run(
-    deps: &Deps,
-    input: &SendInput,
+    deps: &StepServices,
+    input: &SendDigestInput,
     cancelled: impl Future<Output = ()>,
-) -> Result<Cancellable<Sent>, Error> {
-    let mut sent = attempt(deps, input, cancelled).await?;
-    if let Cancellable::Done(Sent::Closed { closed, returned }) = &mut sent
+) -> Result<CancellableResult<SendAnswer>, StepError> {
+    let mut sent = make_attempt(deps, input, cancelled).await?;
+    if let CancellableResult::Done(SendAnswer::Closed { closed, returned }) = &mut sent
         && input.opens_returned
     {
         *returned = returned_by(deps, &input.window, closed).await?;
@@ -51,32 +51,36 @@ pub async fn run(
     Ok(sent)
 }
 
-pub(super) async fn returned_by(deps: &Deps, window: &Window, closed: &Closed) -> Result<Option<Returned>, Error> {
-    if closed.outcome != Outcome::Failed {
+pub(super) async fn returned_by(
+    deps: &StepServices,
+    window: &Window,
+    closed: &WindowEnd,
+) -> Result<Option<ReturnedEvents>, StepError> {
+    if closed.outcome != DigestOutcome::Failed {
         return Ok(None);
     }
-    let returned = deps.store.returned(&window.key).await?;
+    let returned = deps.store.returned_events(&window.key).await?;
     Ok(returned.filter(|returned| returned.digests.contains_key(&window.digest_id)))
 }
 
-async fn attempt(
-    deps: &Deps,
-    input: &SendInput,
+async fn make_attempt(
+    deps: &StepServices,
+    input: &SendDigestInput,
     cancelled: impl Future<Output = ()>,
-) -> Result<Cancellable<Sent>, Error> {
-    let SendInput { window, failed, asked_at, shortens, keeps_ends, unrecorded, .. } = input;
-    let now = now(*asked_at);
-    let InForce { stream, .. } = deps.settings.for_tenant(&window.key.tenant, StreamName::Bulk);
+) -> Result<CancellableResult<SendAnswer>, StepError> {
+    let SendDigestInput { window, failed, asked_at, shortens, keeps_ends, unrecorded, .. } = input;
+    let now = now_at_least(*asked_at);
+    let TenantStream { stream, .. } = deps.settings.for_tenant(&window.key.tenant, StreamName::Bulk);
     let again_in = stream.retry_delay(failed.saturating_add(1));
-    let outgoing = Outgoing {
+    let outgoing = OutgoingMessage {
         last: again_in.is_none(),
         keeps_ends: *keeps_ends,
-        ..Outgoing::new(deps, &window.key.tenant, (stream, Lane::Digests), window.digest_id, now)
+        ..OutgoingMessage::new(deps, &window.key.tenant, (stream, SendLane::Digests), window.digest_id, now)
     };
     if let Some(unrecorded) = unrecorded {
         let is_too_large = *shortens && unrecorded.class == AttemptClass::TooLarge;
-        let shorter = if is_too_large { Shorter::Asked(unrecorded.number) } else { Shorter::Never };
-        return Ok(Cancellable::Done(in_time(outgoing.record_end(unrecorded, shorter).await?, again_in)));
+        let shorter = if is_too_large { ShorterMessage::Asked(unrecorded.number) } else { ShorterMessage::Never };
+        return Ok(CancellableResult::Done(in_time(outgoing.record_end(unrecorded, shorter).await?, again_in)));
     }
     if deps.settings.digest(&window.key).is_none() {
         // The other worker has the quiet hours, and can render the message again if needed.
@@ -90,19 +94,19 @@ async fn attempt(
     // Until a commit, the message follows the recipient to a new address. We need the digest type's table to
     // render it.
     let moves = waiting.is_some() && deps.settings.digest(&window.key).is_some();
-    if let Some(closed) = blocked(deps, window, &facts, (!moves).then_some(&*made_for)).await? {
-        return Ok(Cancellable::Done(Sent::closed(close(deps, window, &closed, now).await?)));
+    if let Some(closed) = blocked_end(deps, window, &facts, (!moves).then_some(&*made_for)).await? {
+        return Ok(CancellableResult::Done(SendAnswer::closed(close(deps, window, &closed, now).await?)));
     }
-    if let Some(waiting) = paused(deps, window, &facts, now).or_else(|| put_off(deps, input, &facts, now)) {
-        return Ok(Cancellable::Done(waiting));
+    if let Some(waiting) = wait_for_pause(deps, window, &facts, now).or_else(|| put_off(deps, input, &facts, now)) {
+        return Ok(CancellableResult::Done(waiting));
     }
     let waiting = match waiting {
         Some(waiting) => match follow_changes(deps, &outgoing, window, &facts, waiting).await? {
-            Followed::Message(waiting) => waiting,
-            Followed::Nothing(closed) => {
-                return Ok(Cancellable::Done(Sent::closed(close(deps, window, &closed, now).await?)));
+            RemakeOutcome::Message(waiting) => waiting,
+            RemakeOutcome::Nothing(closed) => {
+                return Ok(CancellableResult::Done(SendAnswer::closed(close(deps, window, &closed, now).await?)));
             }
-            Followed::NotNow(sent) => return Ok(Cancellable::Done(sent)),
+            RemakeOutcome::NotNow(sent) => return Ok(CancellableResult::Done(sent)),
         },
         None => None,
     };
@@ -119,80 +123,91 @@ async fn attempt(
         None => outgoing.begin(&made_for, None, cancelled.as_mut()).await?,
     };
     let mut attempt = match beginning {
-        Beginning::Begun(attempt) => attempt,
-        Beginning::NotBegun(sent) => return Ok(Cancellable::Done(sent)),
-        Beginning::Cancelled => return Ok(Cancellable::Cancelled),
+        AttemptBeginning::Begun(attempt) => attempt,
+        AttemptBeginning::NotBegun(sent) => return Ok(CancellableResult::Done(sent)),
+        AttemptBeginning::Cancelled => return Ok(CancellableResult::Cancelled),
     };
     let delivery = attempt.transmit(cancelled).await?;
     let shorter = match delivery.class {
-        AttemptClass::TooLarge if *shortens => Shorter::Asked(attempt.number),
-        AttemptClass::TooLarge if shorten(deps, window, &attempt, &delivery).await? => Shorter::Stored,
-        _ => Shorter::Never,
+        AttemptClass::TooLarge if *shortens => ShorterMessage::Asked(attempt.number),
+        AttemptClass::TooLarge if shorten_message(deps, window, &attempt, &delivery).await? => ShorterMessage::Stored,
+        _ => ShorterMessage::Never,
     };
     Ok(attempt.finish(&delivery, shorter).await?.map(|sent| in_time(sent, again_in)))
 }
 
-fn in_time(sent: Sent, again_in: Option<Duration>) -> Sent {
+fn in_time(sent: SendAnswer, again_in: Option<Duration>) -> SendAnswer {
     match sent {
-        Sent::Deferred { why, .. } => Sent::Deferred { why, again_in },
+        SendAnswer::Deferred { why, .. } => SendAnswer::Deferred { why, again_in },
         other => other,
     }
 }
 
 /// Waits while the recipient has paused, or if a wait ended at a bad time (rule 56). As for a claim, nothing
 /// bypasses a pause, and instant digests go out right at its end.
-fn put_off(deps: &Deps, input: &SendInput, facts: &Facts, now: Timestamp) -> Option<Sent> {
-    let wait = input.after.filter(|wait| wait.goes() != Goes::AtOnce);
-    let waiting = |until, why, moment| Some(Sent::Waiting { until, why, pause: None, too_large: None, moment });
+fn put_off(deps: &StepServices, input: &SendDigestInput, facts: &KeyFacts, now: Timestamp) -> Option<SendAnswer> {
+    let wait = input.after.filter(|wait| wait.send_moment() != SendMoment::AtOnce);
+    let waiting = |until, why, moment| Some(SendAnswer::Waiting { until, why, pause: None, too_large: None, moment });
     if let Some(until) = facts.preferences.paused_until.filter(|until| *until > now) {
         let why = format!("paused until {until:.0}");
         if wait.is_none() {
             // This workflow does not wait for a time, so check again earlier in case the recipient ends the
             // pause.
-            return waiting(until.min(later(now, LOOK_AGAIN_AFTER)), why, false);
+            return waiting(until.min(add_wait(now, LOOK_AGAIN_AFTER)), why, false);
         }
-        return match next_moment(deps, &input.window, facts, Wait::PauseOfRecipient, until) {
+        return match next_moment(deps, &input.window, facts, WaitReason::PauseOfRecipient, until) {
             Some(Deadline { at, why: step }) => waiting(at, format!("{why}; {step}"), true),
             None => waiting(until, why, true),
         };
     }
     let wait = wait?;
     let Deadline { at, why } = next_moment(deps, &input.window, facts, wait, now)?;
-    waiting(at, format!("waited for {}; {why}", wait.words()), true)
+    waiting(at, format!("waited for {}; {why}", wait.wait_phrase()), true)
 }
 
-fn later(at: Timestamp, wait: Duration) -> Timestamp {
+fn add_wait(at: Timestamp, wait: Duration) -> Timestamp {
     at.saturating_add(wait).unwrap_or(Timestamp::MAX)
 }
 
 /// Returns the next good time if `from` is a bad one. A digest type no longer configured has no quiet hours.
-fn next_moment(deps: &Deps, window: &Window, facts: &Facts, wait: Wait, from: Timestamp) -> Option<Deadline> {
+fn next_moment(
+    deps: &StepServices,
+    window: &Window,
+    facts: &KeyFacts,
+    wait: WaitReason,
+    from: Timestamp,
+) -> Option<Deadline> {
     let settings = deps.settings.digest(&window.key)?;
-    let effective = Effective::new(settings, facts, from);
-    Timing::new(settings, &window.key, &effective).put_off(&effective.cadence, wait, window.due_at, from)
+    let effective = EffectiveSettings::new(settings, facts, from);
+    DeadlineTiming::new(settings, &window.key, &effective).put_off(&effective.cadence, wait, window.due_at, from)
 }
 
 /// Ends a digest which must not be sent any more (rule 28). After a commit the message keeps its address.
-async fn blocked(deps: &Deps, window: &Window, facts: &Facts, made_for: Option<&str>) -> Result<Option<Closed>, Error> {
+async fn blocked_end(
+    deps: &StepServices,
+    window: &Window,
+    facts: &KeyFacts,
+    made_for: Option<&str>,
+) -> Result<Option<WindowEnd>, StepError> {
     if let Some(block) = consent_or_suppression_block(facts) {
-        return Ok(Some(block.closed()));
+        return Ok(Some(block.window_end()));
     }
     let Some(made_for) = made_for else { return Ok(None) };
     if facts.recipient.as_ref().is_some_and(|recipient| recipient.address == made_for) {
         return Ok(None);
     }
-    let reasons = deps.store.suppressed(&window.key.tenant, made_for).await?;
+    let reasons = deps.store.suppression_reasons(&window.key.tenant, made_for).await?;
     let reason = reasons.into_iter().find(|reason| reason.forbids(StreamName::Bulk));
     let why = |reason| format!("the address that it was made for is suppressed: {reason}");
-    Ok(reason.map(|reason| Closed { outcome: Outcome::Suppressed, why: why(reason) }))
+    Ok(reason.map(|reason| WindowEnd { outcome: DigestOutcome::Suppressed, why: why(reason) }))
 }
 
 /// Waits while an operator's pause covers the key (rule 35). A digest type no longer configured has no
 /// spread.
-fn paused(deps: &Deps, window: &Window, facts: &Facts, now: Timestamp) -> Option<Sent> {
+fn wait_for_pause(deps: &StepServices, window: &Window, facts: &KeyFacts, now: Timestamp) -> Option<SendAnswer> {
     let spread = deps.settings.digest(&window.key).and_then(|settings| settings.spread);
-    let pause = pause::wait(facts.pause.as_ref(), &window.key.workflow_id(), spread, now)?;
-    Some(Sent::Waiting {
+    let pause = pause::pause_wait(facts.pause.as_ref(), &window.key.workflow_id(), spread, now)?;
+    Some(SendAnswer::Waiting {
         until: pause.look_at,
         why: pause.paused.to_string(),
         pause: Some(pause),
@@ -201,26 +216,32 @@ fn paused(deps: &Deps, window: &Window, facts: &Facts, now: Timestamp) -> Option
     })
 }
 
-async fn close(deps: &Deps, window: &Window, closed: &Closed, now: Timestamp) -> Result<Closed, Error> {
-    let closing = Closing { window, events: &[], closed, by: Actor::Tidings, return_events: false, planned: None, now };
-    let closed = deps.store.close(closing).await?.closed;
-    metrics::alert_ended(window.digest_id, &Origin::Digest(window.key.clone()), &closed);
+async fn close(
+    deps: &StepServices,
+    window: &Window,
+    closed: &WindowEnd,
+    now: Timestamp,
+) -> Result<WindowEnd, StepError> {
+    let closing =
+        CloseRequest { window, events: &[], closed, by: AuditActor::Tidings, return_events: false, planned: None, now };
+    let closed = deps.store.close_digest(closing).await?.closed;
+    metrics::alert_ended(window.digest_id, &MessageOrigin::Digest(window.key.clone()), &closed);
     Ok(closed)
 }
 
 /// Shortens an email during the attempt, for workflows started by an older version. If rendering fails, the
 /// attempt is still recorded.
-async fn shorten(
-    deps: &Deps,
+async fn shorten_message(
+    deps: &StepServices,
     window: &Window,
     attempt: &DeliveryAttempt<'_>,
     delivery: &AttemptOutcome,
-) -> Result<bool, Error> {
+) -> Result<bool, StepError> {
     let (number, message) = (attempt.number, &attempt.message);
     loop {
-        let Message { envelope_to: address, message_id, made_at: date, .. } = &**message;
-        let large = render::Large { address, message_id, date: *date };
-        let shortened = render::shorten(deps, window, number, large, is_unavailable).await;
+        let OutboxMessage { envelope_to: address, message_id, made_at: date, .. } = &**message;
+        let large = render::OversizedEmail { address, message_id, date: *date };
+        let shortened = render::shorten_email(deps, window, number, large, is_unavailable).await;
         if !waits_to_repeat(delivery, &shortened).await {
             return shortened;
         }

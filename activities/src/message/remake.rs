@@ -2,25 +2,29 @@
 //! never changes.
 
 use jiff::Timestamp;
-use tidings_model::records::{MessageRecord, Origin};
-use tidings_services::{deps::Deps, error::Error, message_configuration::Configuration};
+use tidings_model::records::{MessageOrigin, MessageRecord};
+use tidings_services::{deps::StepServices, error::StepError, message_configuration::MessageConfiguration};
 
 /// Composes the message again if the configuration has changed. After a commit, and for messages from an
 /// older version, the bytes never change.
 ///
 /// # Errors
 /// If the store fails, or the message cannot be composed or signed.
-pub(super) async fn follow_configuration(deps: &Deps, record: &MessageRecord, now: Timestamp) -> Result<(), Error> {
-    let Origin::Single { key, user, .. } = &record.origin else { return Ok(()) };
-    let Deps { settings, signers, store, .. } = deps;
+pub(super) async fn follow_configuration(
+    deps: &StepServices,
+    record: &MessageRecord,
+    now: Timestamp,
+) -> Result<(), StepError> {
+    let MessageOrigin::Single { key, user, .. } = &record.origin else { return Ok(()) };
+    let StepServices { settings, signers, store, .. } = deps;
     let (stream, user, address) = (record.stream, user.as_deref(), record.envelope_to.as_str());
-    let today = Configuration { settings, signers, key, stream, user, address };
-    let made_from = today.made_from().map_err(|error| Error::Render(error.to_string()))?;
+    let today = MessageConfiguration { settings, signers, key, stream, user, address };
+    let made_from = today.made_from().map_err(|error| StepError::Render(error.to_string()))?;
     if record.made_from.is_empty() || record.made_from == made_from {
         return Ok(());
     }
     let Some((message, epoch)) = store.waiting_message(record.id).await? else { return Ok(()) };
-    let Some(again) = today.applied(&message)? else {
+    let Some(again) = today.apply_to(&message)? else {
         tracing::warn!(id = %record.id, "a message keeps its sender and links, because it cannot be read back");
         return Ok(());
     };

@@ -15,7 +15,7 @@ use temporalio_common::{
 use tokio::time::{sleep, timeout};
 
 use crate::{
-    Error, Rejection,
+    BatchRejection, EmitError,
     signal::{CONFLICT, REUSE, rpc_options},
 };
 
@@ -25,32 +25,32 @@ const PAUSE: Duration = Duration::from_millis(100);
 const LONG: Duration = Duration::from_secs(2);
 
 #[derive(Clone)]
-pub(super) struct Caller {
+pub(super) struct UpdateClient {
     pub temporal: Client,
     pub task_queue: String,
     pub patience: Duration,
 }
 
-pub(super) struct Named<I, O> {
+pub(super) struct NamedCall<I, O> {
     pub name: &'static str,
     types: PhantomData<fn(I) -> O>,
 }
 
-impl<I, O> Named<I, O> {
+impl<I, O> NamedCall<I, O> {
     pub const fn new(name: &'static str) -> Self {
         Self { name, types: PhantomData }
     }
 }
 
-impl<I, O> Clone for Named<I, O> {
+impl<I, O> Clone for NamedCall<I, O> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<I, O> Copy for Named<I, O> {}
+impl<I, O> Copy for NamedCall<I, O> {}
 
-impl<I, O> UpdateDefinition for Named<I, O>
+impl<I, O> UpdateDefinition for NamedCall<I, O>
 where
     I: TemporalDeserializable + TemporalSerializable + 'static,
     O: TemporalDeserializable + TemporalSerializable + 'static,
@@ -64,7 +64,7 @@ where
     }
 }
 
-impl<I, O> QueryDefinition for Named<I, O>
+impl<I, O> QueryDefinition for NamedCall<I, O>
 where
     I: TemporalDeserializable + TemporalSerializable + 'static,
     O: TemporalDeserializable + TemporalSerializable + 'static,
@@ -83,14 +83,14 @@ where
 /// If a signal arrives while a run completes, the server repeats the workflow task, discards the command, and
 /// returns `FailedPrecondition`. `send` is not an async closure, because the compiler cannot prove its future
 /// to be `Send`.
-pub(super) async fn until_taken<T, E: Into<Failure>, F: Future<Output = Result<T, E>>>(
+pub(super) async fn until_taken<T, E: Into<UpdateFailure>, F: Future<Output = Result<T, E>>>(
     patience: Duration,
     mut send: impl FnMut() -> F,
-) -> Option<Result<T, Failure>> {
+) -> Option<Result<T, UpdateFailure>> {
     let answer = async {
         loop {
             match Box::pin(send()).await.map_err(Into::into) {
-                Err(Failure::Status(status)) if status.code() == Code::FailedPrecondition => sleep(PAUSE).await,
+                Err(UpdateFailure::Status(status)) if status.code() == Code::FailedPrecondition => sleep(PAUSE).await,
                 answer => break answer,
             }
         }
@@ -98,13 +98,13 @@ pub(super) async fn until_taken<T, E: Into<Failure>, F: Future<Output = Result<T
     timeout(patience, answer).await.ok()
 }
 
-pub(super) struct Paused;
+pub(super) struct WorkflowPaused;
 
 /// Waits for a response. If it takes long, checks once if the workflow is paused in Temporal.
 pub(super) async fn unless_paused<T>(
     workflow: UntypedWorkflowHandle<Client>,
     answer: impl Future<Output = T>,
-) -> Result<T, Paused> {
+) -> Result<T, WorkflowPaused> {
     let until_paused = async {
         sleep(LONG).await;
         let described = Box::pin(workflow.describe(WorkflowDescribeOptions::default())).await;
@@ -114,11 +114,11 @@ pub(super) async fn unless_paused<T>(
     };
     tokio::select! {
         answer = answer => Ok(answer),
-        () = until_paused => Err(Paused),
+        () = until_paused => Err(WorkflowPaused),
     }
 }
 
-pub(super) struct Target {
+pub(super) struct UpdateTarget {
     pub name: String,
     pub workflow_type: &'static str,
     pub workflow_id: String,
@@ -126,11 +126,11 @@ pub(super) struct Target {
     pub search_attributes: SearchAttributes,
 }
 
-impl Target {
+impl UpdateTarget {
     pub async fn update<I, O>(
         &self,
-        Caller { temporal, patience, .. }: &Caller,
-        update: Named<I, O>,
+        UpdateClient { temporal, patience, .. }: &UpdateClient,
+        update: NamedCall<I, O>,
         input: I,
         update_id: Option<&str>,
     ) -> Result<O, CommandError>
@@ -152,9 +152,9 @@ impl Target {
         let (name, workflow_id) = (self.name.clone(), self.workflow_id.clone());
         let workflow = temporal.get_workflow_handle(workflow_id.clone());
         match unless_paused(workflow, until_taken(*patience, send)).await {
-            Ok(Some(answer)) => answer.map_err(|failure| failure.of(&name)),
+            Ok(Some(answer)) => answer.map_err(|failure| failure.command_error(&name)),
             Ok(None) => Err(CommandError::Unanswered { workflow: name, task_queue: self.task_queue.clone() }),
-            Err(Paused) => Err(CommandError::Paused { workflow: name, workflow_id }),
+            Err(WorkflowPaused) => Err(CommandError::Paused { workflow: name, workflow_id }),
         }
     }
 }
@@ -181,17 +181,17 @@ pub enum CommandError {
     #[error("{workflow} refuses: {why}")]
     Refused { workflow: String, why: String },
     #[error(transparent)]
-    Temporal(#[from] Error),
+    Temporal(#[from] EmitError),
 }
 
-pub(super) enum Failure {
+pub(super) enum UpdateFailure {
     NotFound(tonic::Status),
     Refused(String),
     Status(tonic::Status),
     Other(String),
 }
 
-impl From<WorkflowUpdateError> for Failure {
+impl From<WorkflowUpdateError> for UpdateFailure {
     fn from(error: WorkflowUpdateError) -> Self {
         match error {
             WorkflowUpdateError::NotFound(status) => Self::NotFound(status),
@@ -202,7 +202,7 @@ impl From<WorkflowUpdateError> for Failure {
     }
 }
 
-impl From<WorkflowUpdateWithStartError> for Failure {
+impl From<WorkflowUpdateWithStartError> for UpdateFailure {
     fn from(error: WorkflowUpdateWithStartError) -> Self {
         match error {
             WorkflowUpdateWithStartError::Update(error) => error.into(),
@@ -212,7 +212,7 @@ impl From<WorkflowUpdateWithStartError> for Failure {
     }
 }
 
-impl From<WorkflowQueryError> for Failure {
+impl From<WorkflowQueryError> for UpdateFailure {
     fn from(error: WorkflowQueryError) -> Self {
         match error {
             WorkflowQueryError::NotFound(status) => Self::NotFound(status),
@@ -222,7 +222,7 @@ impl From<WorkflowQueryError> for Failure {
     }
 }
 
-impl From<WorkflowInteractionError> for Failure {
+impl From<WorkflowInteractionError> for UpdateFailure {
     fn from(error: WorkflowInteractionError) -> Self {
         match error {
             WorkflowInteractionError::NotFound(status) => Self::NotFound(status),
@@ -232,8 +232,8 @@ impl From<WorkflowInteractionError> for Failure {
     }
 }
 
-impl Failure {
-    pub fn of_query(self, workflow: &str) -> CommandError {
+impl UpdateFailure {
+    pub fn query_error(self, workflow: &str) -> CommandError {
         let said = match &self {
             Self::Status(status) if status.code() == Code::FailedPrecondition => status.message(),
             _ => "",
@@ -243,15 +243,15 @@ impl Failure {
         } else if said.contains("Workflow Task in failed state") {
             CommandError::TasksFail { workflow: workflow.to_owned() }
         } else {
-            self.of(workflow)
+            self.command_error(workflow)
         }
     }
 
-    pub fn of(self, workflow: &str) -> CommandError {
+    pub fn command_error(self, workflow: &str) -> CommandError {
         match self {
             Self::Refused(why) => CommandError::Refused { workflow: workflow.to_owned(), why },
-            Self::NotFound(status) | Self::Status(status) => CommandError::Temporal(Error::from(&status)),
-            Self::Other(why) => CommandError::Temporal(Error::Rejected(Rejection::Other(why))),
+            Self::NotFound(status) | Self::Status(status) => CommandError::Temporal(EmitError::from(&status)),
+            Self::Other(why) => CommandError::Temporal(EmitError::Rejected(BatchRejection::Other(why))),
         }
     }
 }
@@ -269,7 +269,7 @@ mod tests {
             (failed, "query buffer is full", "query buffer is full"),
             (Code::Unavailable, "Workflow task is not scheduled yet.", "Unavailable"),
         ] {
-            let error = Failure::Status(tonic::Status::new(code, message)).of_query("acme/a/ann");
+            let error = UpdateFailure::Status(tonic::Status::new(code, message)).query_error("acme/a/ann");
             assert!(error.to_string().contains(says), "{message}: {error}");
         }
     }

@@ -32,7 +32,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::connection::{self, ConnectFailure, Credentials, Tls};
+use crate::connection::{self, ConnectFailure, CredentialSource, TlsSetting};
 
 const PATIENCE: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(250);
@@ -51,17 +51,17 @@ const TRIES: u32 = 3;
 
 const SYSTEM_INFO: (&str, &str) = ("temporal.api.workflowservice.v1.WorkflowService", "GetSystemInfo");
 
-pub(crate) struct Frontends {
-    settings: Settings,
-    credentials: Credentials,
-    secrets: Mutex<Secrets>,
-    state: Mutex<State>,
+pub(crate) struct FrontendPool {
+    settings: FrontendSettings,
+    credentials: CredentialSource,
+    secrets: Mutex<FrontendSecrets>,
+    state: Mutex<FrontendState>,
     /// The last search's failure, shared with concurrent callers. Only one searches at a time.
     search: tokio::sync::Mutex<Option<(Instant, ConnectFailure)>>,
 }
 
 #[derive(Clone)]
-struct Settings {
+struct FrontendSettings {
     target: Url,
     addresses: Option<Vec<SocketAddr>>,
     origin: Option<Uri>,
@@ -71,14 +71,14 @@ struct Settings {
 }
 
 #[derive(Clone)]
-struct Secrets {
+struct FrontendSecrets {
     api_key: Option<String>,
     tls: Option<TlsOptions>,
     read_at: Instant,
 }
 
 #[derive(Default)]
-struct State {
+struct FrontendState {
     current: Option<Arc<Frontend>>,
     draining: Vec<Arc<Frontend>>,
     replaced_at: Option<Instant>,
@@ -88,17 +88,17 @@ struct Frontend {
     address: SocketAddr,
     channel: Channel,
     connected_at: Instant,
-    calls: Mutex<Calls>,
+    calls: Mutex<CallsInFlight>,
     abandoned: CancellationToken,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Calls {
+struct CallsInFlight {
     waiting: usize,
     heard_at: Instant,
 }
 
-impl Calls {
+impl CallsInFlight {
     fn is_silent(&self, now: Instant) -> bool {
         self.waiting > 0 && now.saturating_duration_since(self.heard_at) >= SILENCE
     }
@@ -115,19 +115,23 @@ fn only_reads(rpc: &str) -> bool {
     ["Get", "Describe", "List", "Count", "Query"].iter().any(|verb| rpc.starts_with(verb))
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // No code panics halfway through a change while holding one of these locks.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Frontends {
-    pub fn new(options: &ConnectionOptions, credentials: Credentials, addresses: Option<Vec<SocketAddr>>) -> Arc<Self> {
+impl FrontendPool {
+    pub fn new(
+        options: &ConnectionOptions,
+        credentials: CredentialSource,
+        addresses: Option<Vec<SocketAddr>>,
+    ) -> Arc<Self> {
         let headers =
             options.headers.iter().flatten().filter_map(|(name, value)| {
                 Some((HeaderName::try_from(name).ok()?, HeaderValue::try_from(value).ok()?))
             });
         let this = Arc::new(Self {
-            settings: Settings {
+            settings: FrontendSettings {
                 target: options.target.clone(),
                 addresses,
                 origin: options.override_origin.clone(),
@@ -136,7 +140,7 @@ impl Frontends {
                 headers: headers.collect(),
             },
             credentials,
-            secrets: Mutex::new(Secrets {
+            secrets: Mutex::new(FrontendSecrets {
                 api_key: options.api_key.clone(),
                 tls: options.tls_options.clone(),
                 read_at: Instant::now(),
@@ -144,24 +148,24 @@ impl Frontends {
             state: Mutex::default(),
             search: tokio::sync::Mutex::default(),
         });
-        tokio::spawn(watch(Arc::downgrade(&this)));
+        tokio::spawn(watch_health(Arc::downgrade(&this)));
         this
     }
 
-    pub async fn first(&self) -> Result<(), ConnectFailure> {
-        self.current().await.map(drop)
+    pub async fn wait_for_first(&self) -> Result<(), ConnectFailure> {
+        self.current_frontend().await.map(drop)
     }
 
     pub async fn call(self: Arc<Self>, mut request: GrpcRequest) -> Result<GrpcSuccessResponse, Status> {
         self.authorize(&mut request.headers);
         let mut tries = 1;
         loop {
-            let frontend = self.current().await.map_err(|failure| failure.status())?;
+            let frontend = self.current_frontend().await.map_err(|failure| failure.status())?;
             match frontend.call(&request).await {
                 Ok(response) => return Ok(response),
                 Err(CallFailure::Refused(status) | CallFailure::Late(status)) => return Err(status),
                 Err(CallFailure::Broken { failure, unsent }) => {
-                    self.leave(&frontend);
+                    self.drain_frontend(&frontend);
                     if tries >= TRIES || !(unsent || only_reads(&request.rpc)) {
                         return Err(failure.status());
                     }
@@ -172,7 +176,7 @@ impl Frontends {
     }
 
     fn authorize(&self, headers: &mut HeaderMap) {
-        let key = locked(&self.secrets).api_key.clone();
+        let key = lock_mutex(&self.secrets).api_key.clone();
         let value = key.and_then(|key| HeaderValue::try_from(format!("Bearer {key}")).ok());
         if let Some(mut value) = value.filter(|_| !headers.contains_key("authorization")) {
             value.set_sensitive(true);
@@ -180,8 +184,8 @@ impl Frontends {
         }
     }
 
-    async fn current(&self) -> Result<Arc<Frontend>, ConnectFailure> {
-        let in_use = || locked(&self.state).current.clone();
+    async fn current_frontend(&self) -> Result<Arc<Frontend>, ConnectFailure> {
+        let in_use = || lock_mutex(&self.state).current.clone();
         if let Some(frontend) = in_use() {
             return Ok(frontend);
         }
@@ -194,7 +198,7 @@ impl Frontends {
             return Err(failure.clone());
         }
         loop {
-            match self.choose().await {
+            match self.connect_any().await {
                 Ok(frontend) => {
                     self.move_to(&frontend);
                     return Ok(frontend);
@@ -208,9 +212,9 @@ impl Frontends {
         }
     }
 
-    async fn choose(&self) -> Result<Arc<Frontend>, ConnectFailure> {
+    async fn connect_any(&self) -> Result<Arc<Frontend>, ConnectFailure> {
         let addresses = self.resolve().await?;
-        let secrets = locked(&self.secrets).clone();
+        let secrets = lock_mutex(&self.secrets).clone();
         let mut headers = self.settings.headers.clone();
         self.authorize(&mut headers);
         let mut attempts = JoinSet::new();
@@ -219,7 +223,7 @@ impl Frontends {
             attempts.spawn(async move {
                 sleep(STAGGER * turn).await;
                 let frontend = Frontend::connect(&settings, &secrets, address).await?;
-                frontend.ask(headers).await.map(|()| frontend)
+                frontend.health_check(headers).await.map(|()| frontend)
             });
         }
         let mut first = None;
@@ -248,23 +252,23 @@ impl Frontends {
     }
 
     fn move_to(&self, frontend: &Arc<Frontend>) {
-        let mut state = locked(&self.state);
+        let mut state = lock_mutex(&self.state);
         let before = state.current.replace(Arc::clone(frontend));
         state.draining.extend(before);
     }
 
-    fn leave(&self, frontend: &Arc<Frontend>) {
-        let mut state = locked(&self.state);
+    fn drain_frontend(&self, frontend: &Arc<Frontend>) {
+        let mut state = lock_mutex(&self.state);
         if let Some(before) = state.current.take_if(|current| Arc::ptr_eq(current, frontend)) {
             state.draining.push(before);
         }
     }
 
-    async fn look(&self) {
-        let changed = self.reread();
+    async fn check_health(&self) {
+        let changed = self.reread_credentials();
         let (current, draining) = {
-            let mut state = locked(&self.state);
-            state.draining.retain(|frontend| locked(&frontend.calls).waiting > 0);
+            let mut state = lock_mutex(&self.state);
+            state.draining.retain(|frontend| lock_mutex(&frontend.calls).waiting > 0);
             (state.current.clone(), state.draining.clone())
         };
         let mut headers = self.settings.headers.clone();
@@ -276,14 +280,14 @@ impl Frontends {
         }
         let Some(current) = current else { return };
         if current.is_dead(headers).await {
-            if let Ok(other) = self.choose().await {
+            if let Ok(other) = self.connect_any().await {
                 let (from, to) = (current.address, other.address);
                 tracing::warn!(%from, %to, "a frontend of Temporal leaves calls without an answer; they move to another connection");
                 self.move_to(&other);
                 current.abandoned.cancel();
             }
         } else if changed || self.is_replacement_due(&current) {
-            match self.choose().await {
+            match self.connect_any().await {
                 Ok(other) => self.move_to(&other),
                 Err(failure) if changed => {
                     tracing::warn!(%failure, "Temporal does not take the new credentials; the old connection stays");
@@ -294,7 +298,7 @@ impl Frontends {
     }
 
     fn is_replacement_due(&self, current: &Frontend) -> bool {
-        let mut state = locked(&self.state);
+        let mut state = lock_mutex(&self.state);
         let last = state.replaced_at.map_or(current.connected_at, |at| at.max(current.connected_at));
         let due = last.elapsed() >= REPLACE;
         if due {
@@ -303,23 +307,23 @@ impl Frontends {
         due
     }
 
-    fn reread(&self) -> bool {
-        let due = self.credentials == Credentials::Reread && locked(&self.secrets).read_at.elapsed() >= REREAD;
+    fn reread_credentials(&self) -> bool {
+        let due = self.credentials == CredentialSource::Reread && lock_mutex(&self.secrets).read_at.elapsed() >= REREAD;
         if !due {
             return false;
         }
         let loaded = connection::read().map(|(options, _, tls)| (options.api_key, options.tls_options, tls));
-        locked(&self.secrets).renew(loaded)
+        lock_mutex(&self.secrets).renew(loaded)
     }
 }
 
-impl Secrets {
+impl FrontendSecrets {
     /// Keeps the old options if the new ones are unreadable, or would turn off TLS without an explicit
     /// setting. Returns `true` if a new connection is needed because certificates have changed.
-    fn renew(&mut self, loaded: Result<(Option<String>, Option<TlsOptions>, Tls), String>) -> bool {
+    fn renew(&mut self, loaded: Result<(Option<String>, Option<TlsOptions>, TlsSetting), String>) -> bool {
         self.read_at = Instant::now();
         let loaded = match loaded {
-            Ok((_, _, Tls::Unsaid)) if self.tls.is_some() => Err("they say nothing of TLS any more".to_owned()),
+            Ok((_, _, TlsSetting::Unsaid)) if self.tls.is_some() => Err("they say nothing of TLS any more".to_owned()),
             loaded => loaded,
         };
         let (api_key, tls, _) = match loaded {
@@ -353,16 +357,20 @@ fn files(tls: Option<&TlsOptions>) -> Option<[Option<&[u8]>; 3]> {
     Some([tls.server_root_ca_cert.as_deref(), certificate, key])
 }
 
-async fn watch(frontends: Weak<Frontends>) {
+async fn watch_health(frontends: Weak<FrontendPool>) {
     loop {
         sleep(LOOK).await;
         let Some(frontends) = frontends.upgrade() else { return };
-        frontends.look().await;
+        frontends.check_health().await;
     }
 }
 
 impl Frontend {
-    async fn connect(settings: &Settings, secrets: &Secrets, address: SocketAddr) -> Result<Self, ConnectFailure> {
+    async fn connect(
+        settings: &FrontendSettings,
+        secrets: &FrontendSecrets,
+        address: SocketAddr,
+    ) -> Result<Self, ConnectFailure> {
         let of = |error: tonic::transport::Error| ConnectFailure::of_transport(&error);
         let endpoint = endpoint(settings, secrets.tls.as_ref(), address)?;
         let channel = match timeout(settings.connect_timeout, endpoint.connect()).await {
@@ -374,20 +382,20 @@ impl Frontend {
             address,
             channel,
             connected_at: now,
-            calls: Mutex::new(Calls { waiting: 0, heard_at: now }),
+            calls: Mutex::new(CallsInFlight { waiting: 0, heard_at: now }),
             abandoned: CancellationToken::new(),
         })
     }
 
     fn is_silent(&self) -> bool {
-        locked(&self.calls).is_silent(Instant::now())
+        lock_mutex(&self.calls).is_silent(Instant::now())
     }
 
     async fn is_dead(&self, headers: HeaderMap) -> bool {
-        self.is_silent() && self.ask(headers).await.is_err() && self.is_silent()
+        self.is_silent() && self.health_check(headers).await.is_err() && self.is_silent()
     }
 
-    async fn ask(&self, headers: HeaderMap) -> Result<(), ConnectFailure> {
+    async fn health_check(&self, headers: HeaderMap) -> Result<(), ConnectFailure> {
         let (service, rpc) = (SYSTEM_INFO.0.to_owned(), SYSTEM_INFO.1.to_owned());
         let request = GrpcRequest { service, rpc, headers, proto: Bytes::new() };
         let failure = match timeout(ANSWER, self.send(&request)).await {
@@ -398,7 +406,7 @@ impl Frontend {
                 ConnectFailure::NoAnswer(status.message().to_owned())
             }
             Ok(_) => {
-                locked(&self.calls).heard_at = Instant::now();
+                lock_mutex(&self.calls).heard_at = Instant::now();
                 return Ok(());
             }
         };
@@ -406,11 +414,11 @@ impl Frontend {
     }
 
     async fn call(&self, request: &GrpcRequest) -> Result<GrpcSuccessResponse, CallFailure> {
-        let _waiting = Waiting::new(self);
+        let _waiting = CallGuard::new(self);
         tokio::select! {
             answer = self.send(request) => {
                 if !matches!(answer, Err(CallFailure::Late(_))) {
-                    locked(&self.calls).heard_at = Instant::now();
+                    lock_mutex(&self.calls).heard_at = Instant::now();
                 }
                 answer
             }
@@ -424,17 +432,20 @@ impl Frontend {
     async fn send(&self, request: &GrpcRequest) -> Result<GrpcSuccessResponse, CallFailure> {
         let mut channel = self.channel.clone();
         let ready = std::future::poll_fn(|context| channel.poll_ready(context)).await;
-        ready.map_err(|error| broken(&error))?;
-        let response = channel.call(framed(request)?).await.map_err(|error| broken(&error))?;
+        ready.map_err(|error| broken_call(&error))?;
+        let response = channel.call(grpc_request(request)?).await.map_err(|error| broken_call(&error))?;
         let (head, body) = response.into_parts();
         if !head.status.is_success() {
-            return Err(CallFailure::Refused(Status::new(code(head.status.as_u16()), format!("HTTP {}", head.status))));
+            return Err(CallFailure::Refused(Status::new(
+                grpc_code(head.status.as_u16()),
+                format!("HTTP {}", head.status),
+            )));
         }
         let refused = |headers: &HeaderMap| Status::from_header_map(headers).filter(|status| status.code() != Code::Ok);
         if let Some(status) = refused(&head.headers) {
             return Err(CallFailure::Refused(status));
         }
-        let body = body.collect().await.map_err(|status| broken(&status))?;
+        let body = body.collect().await.map_err(|status| broken_call(&status))?;
         if let Some(status) = body.trailers().and_then(refused) {
             return Err(CallFailure::Refused(status));
         }
@@ -445,11 +456,11 @@ impl Frontend {
     }
 }
 
-struct Waiting<'a>(&'a Frontend);
+struct CallGuard<'a>(&'a Frontend);
 
-impl<'a> Waiting<'a> {
+impl<'a> CallGuard<'a> {
     fn new(frontend: &'a Frontend) -> Self {
-        let mut calls = locked(&frontend.calls);
+        let mut calls = lock_mutex(&frontend.calls);
         if calls.waiting == 0 {
             calls.heard_at = Instant::now();
         }
@@ -458,13 +469,13 @@ impl<'a> Waiting<'a> {
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for CallGuard<'_> {
     fn drop(&mut self) {
-        locked(&self.0.calls).waiting -= 1;
+        lock_mutex(&self.0.calls).waiting -= 1;
     }
 }
 
-fn framed(request: &GrpcRequest) -> Result<Request<Body>, CallFailure> {
+fn grpc_request(request: &GrpcRequest) -> Result<Request<Body>, CallFailure> {
     let mut message = Vec::with_capacity(5 + request.proto.len());
     message.push(0);
     message.extend_from_slice(&u32::try_from(request.proto.len()).unwrap_or(u32::MAX).to_be_bytes());
@@ -478,7 +489,7 @@ fn framed(request: &GrpcRequest) -> Result<Request<Body>, CallFailure> {
     Ok(framed)
 }
 
-fn broken(error: &(dyn std::error::Error + 'static)) -> CallFailure {
+fn broken_call(error: &(dyn std::error::Error + 'static)) -> CallFailure {
     let mut cause = Some(error);
     let mut unsent = false;
     while let Some(inner) = cause {
@@ -493,7 +504,7 @@ fn broken(error: &(dyn std::error::Error + 'static)) -> CallFailure {
 
 /// Maps a proxy's HTTP status to a gRPC code, following
 /// <https://grpc.github.io/grpc/core/md_doc_http-grpc-status-mapping.html>.
-const fn code(http: u16) -> Code {
+const fn grpc_code(http: u16) -> Code {
     match http {
         400 => Code::Internal,
         401 => Code::Unauthenticated,
@@ -504,7 +515,11 @@ const fn code(http: u16) -> Code {
     }
 }
 
-fn endpoint(settings: &Settings, tls: Option<&TlsOptions>, address: SocketAddr) -> Result<Endpoint, ConnectFailure> {
+fn endpoint(
+    settings: &FrontendSettings,
+    tls: Option<&TlsOptions>,
+    address: SocketAddr,
+) -> Result<Endpoint, ConnectFailure> {
     let wrong = |error: tonic::transport::Error| ConnectFailure::of_transport(&error);
     let target = &settings.target;
     let mut endpoint = Endpoint::from_shared(format!("{}://{address}", target.scheme())).map_err(wrong)?;
@@ -548,7 +563,7 @@ mod tests {
             (1, SILENCE, true),
             (40, Duration::from_mins(1), true),
         ] {
-            assert_eq!(Calls { waiting, heard_at }.is_silent(heard_at + after), silent, "{waiting} {after:?}");
+            assert_eq!(CallsInFlight { waiting, heard_at }.is_silent(heard_at + after), silent, "{waiting} {after:?}");
         }
     }
 
@@ -556,13 +571,13 @@ mod tests {
     fn renewed_credentials_count_and_never_turn_tls_off_without_a_word() {
         let tls = |root: &str| Some(TlsOptions::builder().server_root_ca_cert(root.as_bytes().to_vec()).build());
         let key = |key: &str| Some(key.to_owned());
-        let before = Secrets { api_key: key("old"), tls: tls("old"), read_at: Instant::now() };
+        let before = FrontendSecrets { api_key: key("old"), tls: tls("old"), read_at: Instant::now() };
         for (case, loaded, reconnects, api_key) in [
             // It goes into the header of each call.
-            ("another key", Ok((key("new"), tls("old"), Tls::On)), false, "new"),
-            ("another authority", Ok((key("new"), tls("new"), Tls::On)), true, "new"),
-            ("TLS is off", Ok((key("new"), None, Tls::Off)), true, "new"),
-            ("no word of TLS", Ok((key("new"), None, Tls::Unsaid)), false, "old"),
+            ("another key", Ok((key("new"), tls("old"), TlsSetting::On)), false, "new"),
+            ("another authority", Ok((key("new"), tls("new"), TlsSetting::On)), true, "new"),
+            ("TLS is off", Ok((key("new"), None, TlsSetting::Off)), true, "new"),
+            ("no word of TLS", Ok((key("new"), None, TlsSetting::Unsaid)), false, "old"),
             ("half a file", Err("unreadable".to_owned()), false, "old"),
         ] {
             let mut secrets = before.clone();
@@ -597,7 +612,7 @@ mod tests {
             (503, Code::Unavailable),
             (418, Code::Unknown),
         ] {
-            assert_eq!(code(http), expected, "{http}");
+            assert_eq!(grpc_code(http), expected, "{http}");
         }
     }
 }

@@ -12,11 +12,11 @@ use hyper::{
     header::{AUTHORIZATION, CONTENT_TYPE, HOST, RETRY_AFTER},
 };
 use serde::Deserialize;
-use tidings_model::{Repetition, foreign_text::cut_text, limits::Invalid};
-use tidings_net::{Sender, TlsConnector, connector, http, read, system_roots};
+use tidings_model::{EventRepetition, foreign_text::cut_text, limits::InvalidField};
+use tidings_net::{RequestSender, TlsConnector, http, read_body, system_roots, tls_connector};
 use tokio::{net::TcpStream, time::timeout};
 
-use crate::{Rejection, config::Http, lanes::Answer};
+use crate::{BatchRejection, config::HttpGateway, lanes::EmitResult};
 
 const SHOWN: usize = 300;
 
@@ -25,10 +25,10 @@ const OTHER_CONTENT: &str = "it is in no message. Send it under an id of its own
 const NOTHING: [&str; 2] = ["/problems/nothing-accepted", "/problems/unknown-digest"];
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Meaning {
-    Results(Vec<Answer>),
+pub(super) enum BatchResponse {
+    Results(Vec<EmitResult>),
     /// No item was accepted, and a retry would fail, too.
-    Refused(Rejection),
+    Refused(BatchRejection),
     /// The batch may be accepted later. `asked` is the server's requested delay, if any.
     Later {
         asked: Option<Duration>,
@@ -37,28 +37,28 @@ pub(super) enum Meaning {
 }
 
 #[derive(Deserialize)]
-struct Accepted {
-    results: Vec<Outcome>,
+struct AcceptedBody {
+    results: Vec<ItemOutcome>,
 }
 
 #[derive(Deserialize)]
 #[serde(tag = "status", rename_all = "snake_case")]
-enum Outcome {
+enum ItemOutcome {
     Accepted {
         #[serde(default)]
-        warnings: Vec<Invalid>,
+        warnings: Vec<InvalidField>,
     },
     Duplicate {
         #[serde(default)]
         result: Option<String>,
     },
-    Refused(Invalid),
+    Refused(InvalidField),
 }
 
 /// A problem (RFC 9457) with an error per item.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Problem {
+struct BatchProblem {
     #[serde(rename = "type")]
     kind: String,
     title: String,
@@ -70,57 +70,59 @@ struct ItemError {
     #[serde(default)]
     index: usize,
     #[serde(flatten)]
-    why: Invalid,
+    why: InvalidField,
 }
 
-pub(super) fn meaning(
-    Response { status, retry_after: wait, body }: &Response,
+pub(super) fn interpret_response(
+    GatewayResponse { status, retry_after: wait, body }: &GatewayResponse,
     items: usize,
     now: SystemTime,
-) -> Meaning {
-    let problem: Problem = serde_json::from_slice(body).unwrap_or_default();
+) -> BatchResponse {
+    let problem: BatchProblem = serde_json::from_slice(body).unwrap_or_default();
     let said = match problem.title.as_str() {
         "" => status.to_string(),
         title => format!("{status}: {}", cut_text(title, SHOWN)),
     };
     match *status {
         StatusCode::OK | StatusCode::ACCEPTED => match serde_json::from_slice(body) {
-            Ok(Accepted { results }) if results.len() == items => {
-                Meaning::Results(results.into_iter().map(result).collect())
+            Ok(AcceptedBody { results }) if results.len() == items => {
+                BatchResponse::Results(results.into_iter().map(item_result).collect())
             }
-            _ => Meaning::Refused(Rejection::Gateway(format!("{status} without the results of the items"))),
+            _ => BatchResponse::Refused(BatchRejection::Gateway(format!("{status} without the results of the items"))),
         },
         StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY if NOTHING.contains(&problem.kind.as_str()) => {
-            Meaning::Results(refused(problem.errors, items))
+            BatchResponse::Results(rejected_items(problem.errors, items))
         }
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Meaning::Refused(Rejection::Token(said)),
-        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => later(wait.as_deref(), said, now),
-        status if status.is_server_error() => later(wait.as_deref(), said, now),
-        _ => Meaning::Refused(Rejection::Gateway(said)),
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => BatchResponse::Refused(BatchRejection::Token(said)),
+        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => retry_later(wait.as_deref(), said, now),
+        status if status.is_server_error() => retry_later(wait.as_deref(), said, now),
+        _ => BatchResponse::Refused(BatchRejection::Gateway(said)),
     }
 }
 
-fn later(wait: Option<&str>, why: String, now: SystemTime) -> Meaning {
-    Meaning::Later { asked: wait.and_then(|wait| retry_after(wait, now)), why }
+fn retry_later(wait: Option<&str>, why: String, now: SystemTime) -> BatchResponse {
+    BatchResponse::Later { asked: wait.and_then(|wait| retry_after(wait, now)), why }
 }
 
-fn result(outcome: Outcome) -> Answer {
+fn item_result(outcome: ItemOutcome) -> EmitResult {
     match outcome {
-        Outcome::Accepted { warnings } => Ok(warnings),
-        Outcome::Duplicate { result } => {
-            let other = result.filter(|result| result == Repetition::Refused.name());
-            let warning =
-                |result| Invalid { field: "event_id".to_owned(), problem: format!("is {result}; {OTHER_CONTENT}") };
+        ItemOutcome::Accepted { warnings } => Ok(warnings),
+        ItemOutcome::Duplicate { result } => {
+            let other = result.filter(|result| result == EventRepetition::Refused.name());
+            let warning = |result| InvalidField {
+                field: "event_id".to_owned(),
+                problem: format!("is {result}; {OTHER_CONTENT}"),
+            };
             Ok(other.map(warning).into_iter().collect())
         }
-        Outcome::Refused(why) => Err(why.into()),
+        ItemOutcome::Refused(why) => Err(why.into()),
     }
 }
 
 /// Builds results for a batch without accepted items. The response lists only 100 of the errors.
-fn refused(errors: Vec<ItemError>, items: usize) -> Vec<Answer> {
+fn rejected_items(errors: Vec<ItemError>, items: usize) -> Vec<EmitResult> {
     let unnamed =
-        Invalid { field: String::new(), problem: "refused, for a reason that the answer leaves out".to_owned() };
+        InvalidField { field: String::new(), problem: "refused, for a reason that the answer leaves out".to_owned() };
     let mut results = vec![Err(unnamed.into()); items];
     for ItemError { index, why } in errors {
         if let Some(result) = results.get_mut(index) {
@@ -154,25 +156,25 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// Limit on a response in bytes: results for 10,000 items with at most 1 MiB of ids.
 const ANSWER: usize = 8 << 20;
 
-pub(super) struct Connection {
-    http: Http,
+pub(super) struct GatewayConnection {
+    http: HttpGateway,
     tls: Option<TlsConnector>,
-    open: Option<Sender>,
+    open: Option<RequestSender>,
 }
 
-pub(super) struct Response {
+pub(super) struct GatewayResponse {
     pub status: StatusCode,
     pub retry_after: Option<String>,
     pub body: Bytes,
 }
 
-impl Connection {
-    pub async fn open(http: Http) -> io::Result<Self> {
+impl GatewayConnection {
+    pub async fn open(http: HttpGateway) -> io::Result<Self> {
         let roots = http.is_tls.then(system_roots);
         if roots.as_ref().is_some_and(|roots| roots.is_empty()) {
             return Err(io::Error::other("the system has no CA certificates; install them"));
         }
-        let tls = roots.map(connector);
+        let tls = roots.map(tls_connector);
         let mut connection = Self { http, tls, open: None };
         connection.open = Some(connection.connect().await?);
         Ok(connection)
@@ -180,7 +182,7 @@ impl Connection {
 
     /// Posts events. If the connection was closed since the last request, posts them again over a new one;
     /// events are deduplicated.
-    pub async fn post(&mut self, body: Bytes) -> io::Result<Response> {
+    pub async fn post(&mut self, body: Bytes) -> io::Result<GatewayResponse> {
         if let Some(mut sender) = self.open.take()
             && let Ok(response) = self.exchange(&mut sender, body.clone()).await
         {
@@ -193,7 +195,7 @@ impl Connection {
         Ok(response)
     }
 
-    async fn connect(&self) -> io::Result<Sender> {
+    async fn connect(&self) -> io::Result<RequestSender> {
         let connecting = async {
             let tcp = TcpStream::connect((self.http.host.as_str(), self.http.port)).await?;
             http(tcp, self.tls.as_ref().map(|tls| (tls, self.http.host.as_str()))).await
@@ -201,7 +203,7 @@ impl Connection {
         timeout(CONNECT, connecting).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
     }
 
-    async fn exchange(&self, sender: &mut Sender, body: Bytes) -> io::Result<Response> {
+    async fn exchange(&self, sender: &mut RequestSender, body: Bytes) -> io::Result<GatewayResponse> {
         let request = Request::post(self.http.path.as_str())
             .header(HOST, self.http.authority())
             .header(AUTHORIZATION, self.http.authorization.clone())
@@ -212,8 +214,8 @@ impl Connection {
         let response = sender.send_request(request).await.map_err(io::Error::other)?;
         let status = response.status();
         let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()).map(str::to_owned);
-        let body = read(response.into_body(), ANSWER).await.map_err(io::Error::other)?;
-        Ok(Response { status, retry_after, body })
+        let body = read_body(response.into_body(), ANSWER).await.map_err(io::Error::other)?;
+        Ok(GatewayResponse { status, retry_after, body })
     }
 }
 
@@ -223,17 +225,21 @@ mod tests {
 
     use super::*;
 
-    fn read(status: u16, retry_after: Option<&str>, body: &Value) -> Meaning {
+    fn read(status: u16, retry_after: Option<&str>, body: &Value) -> BatchResponse {
         let (status, retry_after) = (StatusCode::from_u16(status).unwrap(), retry_after.map(str::to_owned));
-        meaning(&Response { status, retry_after, body: body.to_string().into() }, 2, SystemTime::UNIX_EPOCH)
+        interpret_response(
+            &GatewayResponse { status, retry_after, body: body.to_string().into() },
+            2,
+            SystemTime::UNIX_EPOCH,
+        )
     }
 
     fn problem(kind: &str) -> Value {
         json!({"type": format!("/problems/{kind}"), "title": "It is so", "status": 0, "detail": "Do this."})
     }
 
-    fn invalid(field: &str, problem: &str) -> Answer {
-        Err(Invalid { field: field.into(), problem: problem.into() }.into())
+    fn invalid(field: &str, problem: &str) -> EmitResult {
+        Err(InvalidField { field: field.into(), problem: problem.into() }.into())
     }
 
     #[test]
@@ -246,24 +252,24 @@ mod tests {
         let answer = |results: Value| json!({"accepted": 0, "duplicates": 0, "refused": 0, "results": results});
         assert_eq!(
             read(202, None, &answer(json!([accepted, duplicate]))),
-            Meaning::Results(vec![Ok(vec![]), Ok(vec![])])
+            BatchResponse::Results(vec![Ok(vec![]), Ok(vec![])])
         );
         let repeated = |result: &str| json!({"status": "duplicate", "event_id": "e1", "result": result});
-        let is_other = Invalid {
+        let is_other = InvalidField {
             field: "event_id".into(),
             problem: "is known, other content; it is in no message. Send it under an id of its own".into(),
         };
         assert_eq!(
             read(202, None, &answer(json!([repeated("known, same content"), repeated("known, other content")]))),
-            Meaning::Results(vec![Ok(vec![]), Ok(vec![is_other])])
+            BatchResponse::Results(vec![Ok(vec![]), Ok(vec![is_other])])
         );
-        let warning = Invalid { field: "user".into(), problem: "is new".into() };
-        let some = Meaning::Results(vec![Ok(vec![warning]), invalid("tenant", "is wrong")]);
+        let warning = InvalidField { field: "user".into(), problem: "is new".into() };
+        let some = BatchResponse::Results(vec![Ok(vec![warning]), invalid("tenant", "is wrong")]);
         assert_eq!(read(200, None, &answer(json!([doubted, refused]))), some);
         for other in [answer(json!([accepted])), json!({}), json!("ok"), answer(json!([accepted, {"status": "kept"}]))]
         {
             let meaning = read(200, None, &other);
-            assert!(matches!(meaning, Meaning::Refused(Rejection::Gateway(_))), "{other}: {meaning:?}");
+            assert!(matches!(meaning, BatchResponse::Refused(BatchRejection::Gateway(_))), "{other}: {meaning:?}");
         }
     }
 
@@ -273,13 +279,13 @@ mod tests {
         nothing["errors"] =
             json!([{"index": 1, "field": "tenant", "problem": "is wrong"}, {"index": 7, "field": "", "problem": ""}]);
         let unnamed = invalid("", "refused, for a reason that the answer leaves out");
-        assert_eq!(read(400, None, &nothing), Meaning::Results(vec![unnamed, invalid("tenant", "is wrong")]));
+        assert_eq!(read(400, None, &nothing), BatchResponse::Results(vec![unnamed, invalid("tenant", "is wrong")]));
         let mut unknown = problem("unknown-digest");
         let error =
             |index| json!({"index": index, "type": "/problems/unknown-digest", "field": "digest", "problem": "is x"});
         unknown["errors"] = json!([error(0), error(1)]);
         let each = invalid("digest", "is x");
-        assert_eq!(read(422, None, &unknown), Meaning::Results(vec![each.clone(), each]));
+        assert_eq!(read(422, None, &unknown), BatchResponse::Results(vec![each.clone(), each]));
     }
 
     #[test]
@@ -287,7 +293,7 @@ mod tests {
         let later = |status, asked: Option<u64>, why: &str| {
             let meaning = read(status, asked.map(|seconds| seconds.to_string()).as_deref(), &problem("x"));
             let asked = asked.map(Duration::from_secs);
-            assert_eq!(meaning, Meaning::Later { asked, why: why.into() });
+            assert_eq!(meaning, BatchResponse::Later { asked, why: why.into() });
         };
         later(408, None, "408 Request Timeout: It is so");
         later(429, Some(1), "429 Too Many Requests: It is so");
@@ -295,17 +301,17 @@ mod tests {
         later(502, None, "502 Bad Gateway: It is so");
         later(503, Some(5), "503 Service Unavailable: It is so");
         for (status, kind, rejection) in [
-            (401, "wrong-token", Rejection::Token("401 Unauthorized: It is so".into())),
-            (403, "missing-scope", Rejection::Token("403 Forbidden: It is so".into())),
-            (400, "unreadable", Rejection::Gateway("400 Bad Request: It is so".into())),
-            (404, "not-found", Rejection::Gateway("404 Not Found: It is so".into())),
-            (405, "wrong-method", Rejection::Gateway("405 Method Not Allowed: It is so".into())),
-            (413, "too-large", Rejection::Gateway("413 Payload Too Large: It is so".into())),
+            (401, "wrong-token", BatchRejection::Token("401 Unauthorized: It is so".into())),
+            (403, "missing-scope", BatchRejection::Token("403 Forbidden: It is so".into())),
+            (400, "unreadable", BatchRejection::Gateway("400 Bad Request: It is so".into())),
+            (404, "not-found", BatchRejection::Gateway("404 Not Found: It is so".into())),
+            (405, "wrong-method", BatchRejection::Gateway("405 Method Not Allowed: It is so".into())),
+            (413, "too-large", BatchRejection::Gateway("413 Payload Too Large: It is so".into())),
         ] {
-            assert_eq!(read(status, None, &problem(kind)), Meaning::Refused(rejection), "{status}");
+            assert_eq!(read(status, None, &problem(kind)), BatchResponse::Refused(rejection), "{status}");
         }
         let moved = read(302, None, &json!("<html>"));
-        assert_eq!(moved, Meaning::Refused(Rejection::Gateway("302 Found".into())));
+        assert_eq!(moved, BatchResponse::Refused(BatchRejection::Gateway("302 Found".into())));
     }
 
     const SECONDS: fn(u64) -> Duration = Duration::from_secs;

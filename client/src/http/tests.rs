@@ -11,7 +11,7 @@ use tokio::{
 };
 
 use super::*;
-use crate::{Client, Config, Rejection};
+use crate::{BatchRejection, Client, Config};
 
 /// The reaction to one request.
 enum Act {
@@ -94,7 +94,7 @@ async fn start(script: impl IntoIterator<Item = Act>, deadline: Duration) -> (Cl
         }
     });
     let token = ApiToken::generate().unwrap().reveal();
-    let http = Some(Http::new(&url, &token).unwrap());
+    let http = Some(HttpGateway::new(&url, &token).unwrap());
     let client = Client::connect(Config { http, deadline, ..Config::default() }).await.unwrap();
     (client, seen, token)
 }
@@ -179,7 +179,7 @@ async fn a_wait_past_the_deadline_is_reported_at_once() {
 async fn silence_ends_with_the_deadline_of_the_event() {
     let (client, ..) = start([Act::Silence], Duration::from_secs(1)).await;
     let error = client.emit(event(1)).await.unwrap_err();
-    assert!(matches!(error, Error::Unavailable(_)), "{error}");
+    assert!(matches!(error, EmitError::Unavailable(_)), "{error}");
     // The connection of the silent request is not used again.
     client.emit(event(2)).await.unwrap();
 }
@@ -189,7 +189,7 @@ async fn a_token_that_is_refused_names_the_remedy() {
     let title = json!({"title": "The token lacks the scope of this request"});
     let (client, ..) = start([Act::Answer("403 Forbidden", "", title)], MINUTE).await;
     let error = client.emit(event(1)).await.unwrap_err();
-    assert!(matches!(error, Error::Rejected(Rejection::Token(_))) && !error.is_retryable(), "{error}");
+    assert!(matches!(error, EmitError::Rejected(BatchRejection::Token(_))) && !error.is_retryable(), "{error}");
     assert!(error.to_string().contains("`tidings tokens create --scope events:write`"), "{error}");
 }
 
@@ -199,7 +199,7 @@ async fn a_server_that_does_not_listen_is_an_error_at_once() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         format!("http://{}", listener.local_addr().unwrap())
     };
-    let http = Some(Http::new(&url, &ApiToken::generate().unwrap().reveal()).unwrap());
+    let http = Some(HttpGateway::new(&url, &ApiToken::generate().unwrap().reveal()).unwrap());
     let error = Client::connect(Config { http, ..Config::default() }).await.err().unwrap().to_string();
     assert!(error.starts_with(&format!("no connection to the gateway at {url}: ")), "{error}");
 }
@@ -207,7 +207,7 @@ async fn a_server_that_does_not_listen_is_an_error_at_once() {
 #[test]
 fn a_request_has_at_most_10_000_items_and_a_mebibyte() {
     assert_eq!(batch_len(vec![10; 20_000]), ITEMS);
-    let empty = body(&[]).len();
+    let empty = request_body(&[]).len();
     assert_eq!(batch_len([BYTES - empty - 2, 1]), 1);
     assert_eq!(batch_len([BYTES - empty - 3, 1]), 2);
 }

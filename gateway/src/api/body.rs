@@ -3,10 +3,10 @@
 use axum::http::{HeaderMap, header::CONTENT_TYPE};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
-use tidings_model::{foreign_text::skip_bom, nearest, wire};
+use tidings_model::{foreign_text::skip_bom, nearest_name, wire};
 use utoipa::ToSchema;
 
-use super::refusal::{Fault, Refusal};
+use super::refusal::{ApiRefusal, Fault};
 use crate::{problem::Problem, request_body::encoding};
 
 pub(super) const JSON: &str = "application/json";
@@ -31,39 +31,39 @@ pub(super) fn media_type(headers: &HeaderMap) -> String {
     named.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-pub(super) fn read<T: DeserializeOwned>(headers: &HeaderMap, bytes: &[u8]) -> Result<T, Refusal> {
+pub(super) fn read_json<T: DeserializeOwned>(headers: &HeaderMap, bytes: &[u8]) -> Result<T, ApiRefusal> {
     if media_type(headers) != JSON {
-        return Err(Refusal::media_type(headers, &[JSON]));
+        return Err(ApiRefusal::media_type(headers, &[JSON]));
     }
     if encoding(headers).is_some() {
         let problem = "is not read by this route; send the body as it is";
-        return Err(Refusal::of(Problem::UnsupportedMedia, "Content-Encoding", problem));
+        return Err(ApiRefusal::with_fault(Problem::UnsupportedMedia, "Content-Encoding", problem));
     }
     let bytes = skip_bom(bytes);
-    let text = text(bytes)?;
+    let text = utf8_text(bytes)?;
     if text.trim().is_empty() {
-        return Err(Refusal::unreadable("is empty; send a JSON object"));
+        return Err(ApiRefusal::unreadable("is empty; send a JSON object"));
     }
-    if let Some(broken) = wire::fault(bytes) {
-        return Err(Refusal::unreadable(broken.problem));
+    if let Some(broken) = wire::find_fault(bytes) {
+        return Err(ApiRefusal::unreadable(broken.problem));
     }
-    parsed(text).map_err(|faults| match wire::unusable(bytes) {
-        Some(part) => Refusal::of(Problem::Unreadable, &part.field, part.problem),
-        None => Refusal::wrong_fields(faults),
+    parse_json(text).map_err(|faults| match wire::find_unusable(bytes) {
+        Some(part) => ApiRefusal::with_fault(Problem::Unreadable, &part.field, part.problem),
+        None => ApiRefusal::wrong_fields(faults),
     })
 }
 
-pub(super) fn text(bytes: &[u8]) -> Result<&str, Refusal> {
+pub(super) fn utf8_text(bytes: &[u8]) -> Result<&str, ApiRefusal> {
     str::from_utf8(bytes)
-        .map_err(|error| Refusal::unreadable(format!("is not UTF-8 at byte {}", error.valid_up_to() + 1)))
+        .map_err(|error| ApiRefusal::unreadable(format!("is not UTF-8 at byte {}", error.valid_up_to() + 1)))
 }
 
-pub(super) fn parsed<T: DeserializeOwned>(json: &str) -> Result<T, Vec<Fault>> {
+pub(super) fn parse_json<T: DeserializeOwned>(json: &str) -> Result<T, Vec<Fault>> {
     serde_json::from_str(json).map_err(|error| match wrong_fields::<T>(json) {
         faults if faults.is_empty() => {
             let said = error.to_string();
-            let field = missing(&said).unwrap_or_default();
-            vec![Fault::new(field, words(field, &said))]
+            let field = missing_field(&said).unwrap_or_default();
+            vec![Fault::new(field, describe_error(field, &said))]
         }
         faults => faults,
     })
@@ -74,28 +74,28 @@ fn wrong_fields<T: DeserializeOwned>(json: &str) -> Vec<Fault> {
     let fields: Map<String, Value> = serde_json::from_str(json).unwrap_or_default();
     // A field tried alone also lacks the required ones. This error should not count.
     let lacks_others = serde_json::from_str::<T>("{}").is_err();
-    let is_wrong = |said: &String| !lacks_others || missing(said).is_none();
+    let is_wrong = |said: &String| !lacks_others || missing_field(said).is_none();
     let fault = |(field, value): (String, Value)| {
         let alone = Value::Object(Map::from_iter([(field.clone(), value)]));
         let said = serde_json::from_value::<T>(alone).err().map(|error| error.to_string()).filter(is_wrong)?;
-        Some(Fault::new(&shown(&field), words(&field, &said)))
+        Some(Fault::new(&cut_name(&field), describe_error(&field, &said)))
     };
     fields.into_iter().filter_map(fault).take(FAULTS).collect()
 }
 
-fn missing(said: &str) -> Option<&str> {
+fn missing_field(said: &str) -> Option<&str> {
     said.strip_prefix("missing field `")?.split('`').next()
 }
 
-fn shown(name: &str) -> String {
+fn cut_name(name: &str) -> String {
     name.chars().take(NAME_CHARS).collect()
 }
 
 /// Rewrites a serde error. Line and column are dropped, because the field already gives the place.
-fn words(field: &str, said: &str) -> String {
+fn describe_error(field: &str, said: &str) -> String {
     let said = said.rsplit_once(" at line ").map_or(said, |(said, _)| said);
-    if let Some(name) = missing(said) {
-        return if name == field { "is required".to_owned() } else { format!("lacks the field {}", shown(name)) };
+    if let Some(name) = missing_field(said) {
+        return if name == field { "is required".to_owned() } else { format!("lacks the field {}", cut_name(name)) };
     }
     let mark = if said.starts_with("invalid ") { ": " } else { " `" };
     let (what, rest) = said.split_once(mark).unwrap_or((said, ""));
@@ -106,28 +106,28 @@ fn words(field: &str, said: &str) -> String {
             let is_unknown = if name == field {
                 "is an unknown field".to_owned()
             } else {
-                format!("has the unknown field {}", shown(name))
+                format!("has the unknown field {}", cut_name(name))
             };
             with_names(&is_unknown, name, expected)
         }
         "unknown variant" => with_names("is an unknown name", found.trim_end_matches('`'), expected),
         "duplicate field" => "is given twice".to_owned(),
-        "invalid type" => format!("is {}, not {}", kind(found), wanted(expected)),
-        "invalid value" => format!("is not {}", wanted(expected)),
+        "invalid type" => format!("is {}, not {}", json_kind(found), expected_kind(expected)),
+        "invalid value" => format!("is not {}", expected_kind(expected)),
         _ => said.to_owned(),
     }
 }
 
 fn with_names(problem: &str, name: &str, expected: &str) -> String {
     let known: Vec<_> = expected.split('`').skip(1).step_by(2).collect();
-    match nearest(name, known.iter().copied()) {
+    match nearest_name(name, known.iter().copied()) {
         Some(meant) => format!("{problem}; did you mean {meant}?"),
         None if known.is_empty() => problem.to_owned(),
         None => format!("{problem}; known are {}", known.join(", ")),
     }
 }
 
-fn kind(found: &str) -> &'static str {
+fn json_kind(found: &str) -> &'static str {
     match found.split([' ', '`']).next().unwrap_or_default() {
         "boolean" => "true or false",
         "integer" | "floating" => "a number",
@@ -139,7 +139,7 @@ fn kind(found: &str) -> &'static str {
     }
 }
 
-fn wanted(expected: &str) -> &str {
+fn expected_kind(expected: &str) -> &str {
     match expected {
         "a string" | "string" => "a text",
         "a boolean" => "true or false",
@@ -176,7 +176,7 @@ mod tests {
     }
 
     fn faults(text: &str) -> Vec<String> {
-        let faults = parsed::<Pair>(text).unwrap_err().into_iter();
+        let faults = parse_json::<Pair>(text).unwrap_err().into_iter();
         faults.map(|Fault { field, problem }| format!("{field} {problem}")).collect()
     }
 
@@ -219,8 +219,8 @@ mod tests {
         third: Option<String>,
     }
 
-    fn pair(text: &str) -> Result<Pair, Refusal> {
-        read(&HeaderMap::new(), text.as_bytes())
+    fn pair(text: &str) -> Result<Pair, ApiRefusal> {
+        read_json(&HeaderMap::new(), text.as_bytes())
     }
 
     #[test]
@@ -242,7 +242,7 @@ mod tests {
                 Fault::new("first", "has the unknown field frist; did you mean first?"),
             ),
         ] {
-            assert_eq!(parsed::<Required>(text).unwrap_err(), [expected], "{text}");
+            assert_eq!(parse_json::<Required>(text).unwrap_err(), [expected], "{text}");
         }
         for (text, says) in [
             ("", "is empty; send a JSON object"),
@@ -250,7 +250,7 @@ mod tests {
             ("first=7", "is not JSON at byte 2: expected ident"),
             ("{} {}", "is not JSON at byte 4: trailing characters"),
         ] {
-            assert_eq!(pair(text).unwrap_err(), Refusal::unreadable(says), "{text}");
+            assert_eq!(pair(text).unwrap_err(), ApiRefusal::unreadable(says), "{text}");
         }
         for (text, field, says) in [
             ("{\"first\": 1e400}", "first", "is a number beyond the doubles"),
@@ -260,7 +260,7 @@ mod tests {
                 "has half of a surrogate pair such as \\ud83d; the text was cut within a character",
             ),
         ] {
-            assert_eq!(pair(text).unwrap_err(), Refusal::of(Problem::Unreadable, field, says), "{text}");
+            assert_eq!(pair(text).unwrap_err(), ApiRefusal::with_fault(Problem::Unreadable, field, says), "{text}");
         }
     }
 }

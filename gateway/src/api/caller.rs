@@ -2,17 +2,17 @@
 
 use axum::{extract::FromRequestParts, http::request::Parts};
 use tidings_model::{
-    api_token::{Scope, TokenRecord},
-    command::Order,
+    api_token::{TokenRecord, TokenScope},
+    command::CommandContext,
     limits,
     settings::FormerNames,
 };
 
-use super::refusal::Refusal;
+use super::refusal::ApiRefusal;
 use crate::problem::Problem;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Caller {
+pub(crate) struct ApiCaller {
     /// Name in the audit trail, e.g. `token:ID` or `oidc:SUBJECT`.
     pub by: String,
     /// `None` for Tidings' own tokens. Note: the same subject at another issuer is another person.
@@ -20,19 +20,19 @@ pub(crate) struct Caller {
     /// `None` if the token is valid for all tenants.
     pub own_tenant: Option<String>,
     pub former_tenants: Vec<String>,
-    pub scopes: Vec<Scope>,
+    pub scopes: Vec<TokenScope>,
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Caller {
+impl<S: Send + Sync> FromRequestParts<S> for ApiCaller {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        Self::of(parts)
+        Self::from_parts(parts)
     }
 }
 
-impl Caller {
-    pub fn of(parts: &Parts) -> Result<Self, Problem> {
+impl ApiCaller {
+    pub fn from_parts(parts: &Parts) -> Result<Self, Problem> {
         parts.extensions.get::<Self>().cloned().ok_or(Problem::NoToken)
     }
 
@@ -41,9 +41,9 @@ impl Caller {
         self.own_tenant.as_ref().is_none_or(is_own)
     }
 
-    pub fn today(self, names: &FormerNames) -> Self {
+    pub fn with_current_names(self, names: &FormerNames) -> Self {
         let Some(tenant) = &self.own_tenant else { return self };
-        let mut names = names.tenants(tenant).into_iter();
+        let mut names = names.tenant_names(tenant).into_iter();
         Self { own_tenant: names.next(), former_tenants: names.collect(), ..self }
     }
 
@@ -58,33 +58,33 @@ impl Caller {
     }
 
     /// Like [`Self::tenant`], but this request must name one tenant.
-    pub fn one_tenant(&self, named: Option<String>) -> Result<String, Refusal> {
+    pub fn one_tenant(&self, named: Option<String>) -> Result<String, ApiRefusal> {
         let tenant = self.tenant(named)?;
-        let tenant =
-            tenant.ok_or_else(|| Refusal::parameter("tenant", "is required, because the token is for all tenants"))?;
-        limits::id("tenant", &tenant).map_err(|invalid| Refusal::parameter("tenant", invalid.problem))?;
+        let tenant = tenant
+            .ok_or_else(|| ApiRefusal::parameter("tenant", "is required, because the token is for all tenants"))?;
+        limits::check_id("tenant", &tenant).map_err(|invalid| ApiRefusal::parameter("tenant", invalid.problem))?;
         Ok(tenant)
     }
 
     /// Checks a scope this request needs besides the route's.
-    pub fn may(&self, scope: Scope) -> Result<(), Problem> {
+    pub fn require_scope(&self, scope: TokenScope) -> Result<(), Problem> {
         if self.scopes.contains(&scope) { Ok(()) } else { Err(Problem::MissingScope(scope)) }
     }
 
     /// Returns `true` if responses may contain email addresses.
     pub fn sees_addresses(&self) -> bool {
-        self.may(Scope::RecipientsRead).is_ok()
+        self.require_scope(TokenScope::RecipientsRead).is_ok()
     }
 
     /// Attributes a command to this caller, with the reason for the audit trail.
-    pub fn order(&self, why: String) -> Result<Order, Refusal> {
-        let order = Order { by: self.by.clone(), why };
-        order.check().map_err(Refusal::body)?;
+    pub fn as_operator(&self, why: String) -> Result<CommandContext, ApiRefusal> {
+        let order = CommandContext { by: self.by.clone(), why };
+        order.check().map_err(ApiRefusal::body)?;
         Ok(order)
     }
 }
 
-impl From<&TokenRecord> for Caller {
+impl From<&TokenRecord> for ApiCaller {
     fn from(token: &TokenRecord) -> Self {
         Self {
             by: format!("token:{}", token.id),
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn a_caller_is_for_its_tenant_or_for_all() {
-        let caller = |own: Option<&str>| Caller {
+        let caller = |own: Option<&str>| ApiCaller {
             by: String::new(),
             issuer: None,
             own_tenant: own.map(str::to_owned),
@@ -117,15 +117,15 @@ mod tests {
     fn a_token_of_a_former_name_is_for_the_tenant_of_today_and_for_no_other() {
         let tenants = [("acme".to_owned(), "initech".to_owned())].into();
         let names = FormerNames { tenants, ..FormerNames::default() };
-        let caller = Caller { own_tenant: Some("acme".to_owned()), ..operator() }.today(&names);
+        let caller = ApiCaller { own_tenant: Some("acme".to_owned()), ..operator() }.with_current_names(&names);
         for named in [None, Some("acme"), Some("initech")] {
             assert_eq!(caller.tenant(named.map(str::to_owned)), Ok(Some("initech".to_owned())), "{named:?}");
         }
         assert!(caller.tenant(Some("other".to_owned())).is_err());
-        assert_eq!(operator().today(&names), operator());
+        assert_eq!(operator().with_current_names(&names), operator());
     }
 
-    fn operator() -> Caller {
-        Caller { by: String::new(), issuer: None, own_tenant: None, former_tenants: Vec::new(), scopes: Vec::new() }
+    fn operator() -> ApiCaller {
+        ApiCaller { by: String::new(), issuer: None, own_tenant: None, former_tenants: Vec::new(), scopes: Vec::new() }
     }
 }

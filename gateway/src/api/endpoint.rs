@@ -4,10 +4,10 @@ use axum::{
     http::Method,
     routing::{MethodFilter, MethodRouter, on},
 };
-use tidings_model::api_token::Scope;
+use tidings_model::api_token::TokenScope;
 
 use super::{
-    Api,
+    ApiState,
     events::{self, BODY_BYTES},
     jobs, ledger,
     messages::{self, BODY_BYTES as MESSAGE_BYTES},
@@ -22,7 +22,7 @@ const LISTS: usize = 64 * 1024;
 
 /// Rate limit class. Each token has a separate rate per class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Class {
+pub enum RateClass {
     Events,
     Reads,
     Operate,
@@ -72,16 +72,16 @@ macro_rules! endpoints {
             }
 
             #[must_use]
-            pub const fn scope(self) -> Scope {
+            pub const fn scope(self) -> TokenScope {
                 match self {
-                    $(Self::$name => Scope::$scope,)+
+                    $(Self::$name => TokenScope::$scope,)+
                 }
             }
 
             #[must_use]
-            pub const fn class(self) -> Class {
+            pub const fn class(self) -> RateClass {
                 match self {
-                    $(Self::$name => Class::$class,)+
+                    $(Self::$name => RateClass::$class,)+
                 }
             }
 
@@ -92,7 +92,7 @@ macro_rules! endpoints {
                 }
             }
 
-            pub(super) fn handler(self) -> MethodRouter<Api> {
+            pub(super) fn handler(self) -> MethodRouter<ApiState> {
                 match self {
                     $(Self::$name => on(MethodFilter::$method, $handler),)+
                 }
@@ -119,7 +119,7 @@ impl Endpoint {
     }
 
     #[must_use]
-    pub const fn decodes(self) -> bool {
+    pub const fn accepts_compression(self) -> bool {
         matches!(self, Self::PostEvents | Self::PostRecipients)
     }
 }
@@ -127,7 +127,7 @@ impl Endpoint {
 endpoints! {
     /// Accepts events and retracts.
     PostEvents = POST "/v1/events", EventsWrite, Events, BODY_BYTES
-        => events::post, events::operations::post;
+        => events::post, events::operations::describe_post;
     /// Says what is pending for a key.
     GetDigest = GET "/v1/digests/{type}/{user}", DigestsRead, Reads, SMALL
         => ledger::get, ledger::describe_get;

@@ -16,9 +16,9 @@ use axum::{
 use jiff::Timestamp;
 use serde::Serialize;
 use tidings_model::{
-    Content, Event, Key, PersonId, Repetition, Retract,
-    inbox::{Item, Kind},
-    records::{Reach, Reached},
+    Event, EventContent, EventRepetition, Key, PersonId, Retract,
+    inbox::{InboxItem, InboxItemKind},
+    records::{RetractEffect, RetractReach},
     settings::UnknownRecipients,
     wire,
 };
@@ -28,10 +28,10 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::{
-    Api,
-    caller::Caller,
+    ApiState,
+    caller::ApiCaller,
     idempotency_key,
-    refusal::{Fault, Refusal},
+    refusal::{ApiRefusal, Fault},
 };
 use crate::{problem::Problem, request_body};
 
@@ -40,7 +40,7 @@ pub(super) mod operations;
 mod read;
 
 pub(super) use body::BODY_BYTES;
-use read::{Checked, Checks, Read, Refused};
+use read::{ItemChecks, ItemRefusal, ParsedItem, ValidItem};
 
 /// Response header that confirms `Prefer: handling=strict`.
 const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
@@ -62,23 +62,23 @@ const ERRORS: usize = 100;
 /// The outcome of each item.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = EventResults)]
-struct Answer {
+struct EventsResponse {
     accepted: usize,
     duplicates: usize,
     refused: usize,
     /// One for each item: the events first, in their order, and then the retracts.
-    results: Vec<Outcome>,
+    results: Vec<EventResult>,
 }
 
 /// The outcome of an item.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = EventResult)]
-struct Outcome {
-    status: Status,
+struct EventResult {
+    status: EventStatus,
     event_id: String,
     /// What the ledger knows of the event's id, if a digest that is over has it and the ledger answers in time.
     #[serde(skip_serializing_if = "Option::is_none")]
-    result: Option<Repetition>,
+    result: Option<EventRepetition>,
     /// The problem of a refused item, where it has one of its own: `/problems/unknown-digest`.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     kind: Option<String>,
@@ -91,7 +91,7 @@ struct Outcome {
     /// What an accepted retract reaches at this moment: no message (`pending`), one that waits and is made again (`waiting`), or one that
     /// went out before (`sent`). Absent where the ledger does not say so in time.
     #[serde(skip_serializing_if = "Option::is_none")]
-    reached: Option<Reach>,
+    reached: Option<RetractReach>,
     /// The digest of the message that a retract reaches.
     #[serde(skip_serializing_if = "Option::is_none")]
     digest_id: Option<Uuid>,
@@ -106,7 +106,7 @@ struct Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = EventStatus)]
 #[serde(rename_all = "snake_case")]
-enum Status {
+enum EventStatus {
     /// The item is durable.
     Accepted,
     /// The same event came before in the request; or the id is that of an event that is over, and `result` says if the content is.
@@ -117,7 +117,7 @@ enum Status {
 
 /// A rejected item. This is used if no item was accepted.
 #[derive(Debug, Serialize)]
-struct Error {
+struct EventItemError {
     index: usize,
     /// Empty for an item whose id cannot be read.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -128,39 +128,48 @@ struct Error {
     why: Fault,
 }
 
-struct Sorted {
-    items: Arc<[Item]>,
-    outcomes: Vec<Outcome>,
+struct SortedItems {
+    items: Arc<[InboxItem]>,
+    outcomes: Vec<EventResult>,
     /// Accepted events, each with its index in `outcomes`.
-    events: Vec<(usize, (Key, String, Content))>,
+    events: Vec<(usize, (Key, String, EventContent))>,
     /// Set if every item was rejected with this same problem.
     problem: Option<Problem>,
 }
 
 /// Returns 202 if all items are durable, 200 if some were rejected, and 400 or 422 if none was accepted. With
 /// `Prefer: handling=strict`, changed content for a finished event rejects the whole request with 409.
-pub(super) async fn post(State(api): State<Api>, caller: Caller, headers: HeaderMap, bytes: Bytes) -> Response {
-    match accept(&api, caller, headers, bytes).await {
+pub(super) async fn post(State(api): State<ApiState>, caller: ApiCaller, headers: HeaderMap, bytes: Bytes) -> Response {
+    match accept_events(&api, caller, headers, bytes).await {
         Ok(response) => response,
         Err(refusal) => refusal.into_response(),
     }
 }
 
-async fn accept(api: &Api, caller: Caller, headers: HeaderMap, bytes: Bytes) -> Result<Response, Refusal> {
-    let length = body::longest(&headers, &bytes);
+async fn accept_events(
+    api: &ApiState,
+    caller: ApiCaller,
+    headers: HeaderMap,
+    bytes: Bytes,
+) -> Result<Response, ApiRefusal> {
+    let length = body::max_length(&headers, &bytes);
     let is_strict = prefers_strict(&headers);
     let (settings, now) = (api.state.settings.clone(), Timestamp::now());
     let reading = move || {
-        let kind = body::Kind::of(&headers)?;
-        let plain = body::decoded(&headers, &bytes)?;
-        let key = idempotency_key::read(&headers).map_err(Refusal::header)?;
-        let read = read::items(kind, &plain, Checks { caller: &caller, key, settings: &settings, now })?;
+        let kind = body::BodyFormat::from_headers(&headers)?;
+        let plain = body::decode_body(&headers, &bytes)?;
+        let key = idempotency_key::read_header(&headers).map_err(ApiRefusal::header)?;
+        let read = read::items(kind, &plain, ItemChecks { caller: &caller, key, settings: &settings, now })?;
         if read.is_empty() {
-            return Err(Refusal::of(Problem::NothingAccepted, "", "has no event and no retract; send at least one"));
+            return Err(ApiRefusal::with_fault(
+                Problem::NothingAccepted,
+                "",
+                "has no event and no retract; send at least one",
+            ));
         }
-        Ok(sorted(read))
+        Ok(sort_items(read))
     };
-    let Sorted { items, mut outcomes, events, problem } = request_body::parse(length, reading).await??;
+    let SortedItems { items, mut outcomes, events, problem } = request_body::run_bounded(length, reading).await??;
     if items.is_empty() {
         return Ok(problem.unwrap_or(Problem::NothingAccepted).with_errors(&errors(outcomes)));
     }
@@ -171,8 +180,8 @@ async fn accept(api: &Api, caller: Caller, headers: HeaderMap, bytes: Bytes) -> 
         return Ok(Problem::OtherContent.with_errors(&other_contents));
     }
     let (received, strangers, mut known) =
-        tokio::join!(api.inbox.receive(items.clone(), now), strangers(api, &items), async {
-            if let Some(known) = known { known } else { repetitions(api, &events).await }
+        tokio::join!(api.inbox.receive(items.clone(), now), unknown_recipients(api, &items), async {
+            if let Some(known) = known { known } else { find_repetitions(api, &events).await }
         },);
     received?;
     warn_of(&strangers, &items, &mut outcomes);
@@ -180,9 +189,11 @@ async fn accept(api: &Api, caller: Caller, headers: HeaderMap, bytes: Bytes) -> 
     take_contents(api, &items, &outcomes, (&places, &mut known), now).await;
     name_repetitions(&places, &known, &mut outcomes);
     let count = |status| outcomes.iter().filter(|outcome| outcome.status == status).count();
-    let (accepted, duplicates, refused) = (count(Status::Accepted), count(Status::Duplicate), count(Status::Refused));
+    let (accepted, duplicates, refused) =
+        (count(EventStatus::Accepted), count(EventStatus::Duplicate), count(EventStatus::Refused));
     let status = if refused == 0 { StatusCode::ACCEPTED } else { StatusCode::OK };
-    let mut response = (status, Json(Answer { accepted, duplicates, refused, results: outcomes })).into_response();
+    let mut response =
+        (status, Json(EventsResponse { accepted, duplicates, refused, results: outcomes })).into_response();
     if is_strict {
         response.headers_mut().insert(PREFERENCE_APPLIED, STRICT);
     }
@@ -197,52 +208,64 @@ fn prefers_strict(headers: &HeaderMap) -> bool {
     names.map(|name| name.replace(['"', ' ', '\t'], "")).any(|name| name.eq_ignore_ascii_case("handling=strict"))
 }
 
-fn sorted(read: Vec<Read>) -> Sorted {
+fn sort_items(read: Vec<ParsedItem>) -> SortedItems {
     let (mut seen, mut events) = (HashSet::new(), Vec::new());
     let (mut items, mut outcomes) = (Vec::with_capacity(read.len()), Vec::with_capacity(read.len()));
-    let problem_of = |read: &Read| read.result.as_ref().err().and_then(|why| why.problem);
+    let problem_of = |read: &ParsedItem| read.result.as_ref().err().and_then(|why| why.problem);
     let first = read.first().and_then(problem_of);
     let problem = first.filter(|_| read.iter().all(|read| problem_of(read) == first));
-    for Read { event_id, result } in read {
+    for ParsedItem { event_id, result } in read {
         outcomes.push(match result {
-            Err(why) => Outcome::refused(event_id, why),
-            Ok(Checked { item, content: Some(content), .. })
+            Err(why) => EventResult::from_refusal(event_id, why),
+            Ok(ValidItem { item, content: Some(content), .. })
                 if !seen.insert((item.key.clone(), event_id.clone(), content.sha256.clone())) =>
             {
-                Outcome::new(Status::Duplicate, event_id, Vec::new())
+                EventResult::new(EventStatus::Duplicate, event_id, Vec::new())
             }
-            Ok(Checked { item, content, warnings }) => {
+            Ok(ValidItem { item, content, warnings }) => {
                 let event = content.map(|content| (item.key.clone(), event_id.clone(), content));
                 events.extend(event.map(|event| (outcomes.len(), event)));
                 items.push(item);
-                Outcome::new(Status::Accepted, event_id, warnings)
+                EventResult::new(EventStatus::Accepted, event_id, warnings)
             }
         });
     }
-    Sorted { items: items.into(), outcomes, events, problem }
+    SortedItems { items: items.into(), outcomes, events, problem }
 }
 
-impl Outcome {
-    fn new(status: Status, event_id: String, warnings: Vec<Fault>) -> Self {
+impl EventResult {
+    fn new(status: EventStatus, event_id: String, warnings: Vec<Fault>) -> Self {
         let (kind, field, problem, reached, digest_id, claimed_at) = (None, None, None, None, None, None);
         Self { status, event_id, result: None, kind, field, problem, reached, digest_id, claimed_at, warnings }
     }
 
-    fn refused(event_id: String, Refused { fault: Fault { field, problem }, problem: kind }: Refused) -> Self {
+    fn from_refusal(
+        event_id: String,
+        ItemRefusal { fault: Fault { field, problem }, problem: kind }: ItemRefusal,
+    ) -> Self {
         let (field, problem) = (Some(field), Some(problem));
-        Self { kind: kind.map(Problem::address), field, problem, ..Self::new(Status::Refused, event_id, Vec::new()) }
+        Self {
+            kind: kind.map(Problem::type_path),
+            field,
+            problem,
+            ..Self::new(EventStatus::Refused, event_id, Vec::new())
+        }
     }
 }
 
 /// Returns recipients missing in our directory. This is empty if the team has its own directory, which we
 /// should not query here, or if unknown recipients are invented.
-async fn strangers(api: &Api, items: &[Item]) -> BTreeSet<PersonId> {
+async fn unknown_recipients(api: &ApiState, items: &[InboxItem]) -> BTreeSet<PersonId> {
     let state = &api.state;
     if state.directory.is_some() || state.settings.unknown_recipients == UnknownRecipients::Invent {
         return BTreeSet::new();
     }
-    let people = items.iter().filter(|item| item.kind == Kind::Event).map(|item| PersonId::of(&item.key)).collect();
-    match timeout(DIRECTORY_TIME, state.store.strangers(&people)).await {
+    let people = items
+        .iter()
+        .filter(|item| item.kind == InboxItemKind::Event)
+        .map(|item| PersonId::from_key(&item.key))
+        .collect();
+    match timeout(DIRECTORY_TIME, state.store.unknown_people(&people)).await {
         Ok(Ok(strangers)) => strangers,
         Ok(Err(error)) => {
             tracing::debug!(%error, "events are accepted without a look at the directory");
@@ -253,7 +276,7 @@ async fn strangers(api: &Api, items: &[Item]) -> BTreeSet<PersonId> {
 }
 
 /// If this fails, the key's workflow will still compare the content.
-async fn repetitions(api: &Api, events: &[(Key, String, Content)]) -> Vec<Option<Repetition>> {
+async fn find_repetitions(api: &ApiState, events: &[(Key, String, EventContent)]) -> Vec<Option<EventRepetition>> {
     match timeout(DIRECTORY_TIME, known_repetitions(api, events)).await {
         Ok(Ok(known)) => known,
         Ok(Err(error)) => {
@@ -265,16 +288,16 @@ async fn repetitions(api: &Api, events: &[(Key, String, Content)]) -> Vec<Option
 }
 
 async fn known_repetitions(
-    api: &Api,
-    events: &[(Key, String, Content)],
-) -> Result<Vec<Option<Repetition>>, tidings_store::Error> {
+    api: &ApiState,
+    events: &[(Key, String, EventContent)],
+) -> Result<Vec<Option<EventRepetition>>, tidings_store::StoreError> {
     let names = &api.state.settings.names;
     let asked = events.iter().enumerate().flat_map(|(place, (key, id, content))| {
-        names.keys(key).into_iter().map(move |key| (place, (key, id.clone(), content.clone())))
+        names.all_keys(key).into_iter().map(move |key| (place, (key, id.clone(), content.clone())))
     });
     let (places, asked): (Vec<_>, Vec<_>) = asked.unzip();
     let mut known = vec![None; events.len()];
-    for (place, repetition) in places.into_iter().zip(api.state.store.repetitions(&asked).await?) {
+    for (place, repetition) in places.into_iter().zip(api.state.store.find_repetitions(&asked).await?) {
         if let Some(known) = known.get_mut(place) {
             *known = known.or(repetition);
         }
@@ -282,22 +305,26 @@ async fn known_repetitions(
     Ok(known)
 }
 
-fn name_repetitions(places: &[usize], known: &[Option<Repetition>], outcomes: &mut [Outcome]) {
+fn name_repetitions(places: &[usize], known: &[Option<EventRepetition>], outcomes: &mut [EventResult]) {
     for (place, repetition) in places.iter().zip(known) {
         let (Some(repetition), Some(outcome)) = (repetition, outcomes.get_mut(*place)) else { continue };
         outcome.result = Some(*repetition);
-        if matches!(repetition, Repetition::Same | Repetition::Refused) {
-            outcome.status = Status::Duplicate;
+        if matches!(repetition, EventRepetition::Same | EventRepetition::Refused) {
+            outcome.status = EventStatus::Duplicate;
         }
     }
 }
 
 /// Lists events with changed content whose original is already finished.
-fn other_contents(places: &[usize], known: &[Option<Repetition>], outcomes: &[Outcome]) -> Vec<Error> {
-    let refused = places.iter().zip(known).filter(|(_, known)| **known == Some(Repetition::Refused));
-    let problem = format!("{}; send it under an id of its own", Repetition::Refused);
+fn other_contents(
+    places: &[usize],
+    known: &[Option<EventRepetition>],
+    outcomes: &[EventResult],
+) -> Vec<EventItemError> {
+    let refused = places.iter().zip(known).filter(|(_, known)| **known == Some(EventRepetition::Refused));
+    let problem = format!("{}; send it under an id of its own", EventRepetition::Refused);
     let refused = refused.filter_map(|(&index, _)| Some((index, outcomes.get(index)?.event_id.clone())));
-    let errors = refused.map(|(index, event_id)| Error {
+    let errors = refused.map(|(index, event_id)| EventItemError {
         index,
         event_id,
         kind: None,
@@ -306,10 +333,10 @@ fn other_contents(places: &[usize], known: &[Option<Repetition>], outcomes: &[Ou
     errors.take(ERRORS).collect()
 }
 
-fn warn_of(strangers: &BTreeSet<PersonId>, items: &[Item], outcomes: &mut [Outcome]) {
-    let accepted = outcomes.iter_mut().filter(|outcome| outcome.status == Status::Accepted);
+fn warn_of(strangers: &BTreeSet<PersonId>, items: &[InboxItem], outcomes: &mut [EventResult]) {
+    let accepted = outcomes.iter_mut().filter(|outcome| outcome.status == EventStatus::Accepted);
     for (outcome, item) in accepted.zip(items) {
-        if item.kind == Kind::Event && strangers.contains(&PersonId::of(&item.key)) {
+        if item.kind == InboxItemKind::Event && strangers.contains(&PersonId::from_key(&item.key)) {
             let problem = "is not in the directory; put the user there within seven days, or the digest is not sent";
             outcome.warnings.push(Fault::new("user", problem));
         }
@@ -318,9 +345,9 @@ fn warn_of(strangers: &BTreeSet<PersonId>, items: &[Item], outcomes: &mut [Outco
 
 /// Adds the effect of each accepted retract. This first blocks a waiting message, because its workflow may be
 /// at an attempt while the retract is still in the inbox.
-async fn tell_reached(api: &Api, items: &[Item], outcomes: &mut [Outcome], now: Timestamp) {
-    let accepted = outcomes.iter_mut().filter(|outcome| outcome.status == Status::Accepted);
-    let retracts = accepted.zip(items).filter(|(_, item)| item.kind == Kind::Retract).take(RETRACTS);
+async fn tell_reached(api: &ApiState, items: &[InboxItem], outcomes: &mut [EventResult], now: Timestamp) {
+    let accepted = outcomes.iter_mut().filter(|outcome| outcome.status == EventStatus::Accepted);
+    let retracts = accepted.zip(items).filter(|(_, item)| item.kind == InboxItemKind::Retract).take(RETRACTS);
     let (outcomes, retracts): (Vec<_>, Vec<_>) =
         retracts.filter_map(|(outcome, item)| Some((outcome, retract(item)?))).unzip();
     if retracts.is_empty() {
@@ -328,7 +355,7 @@ async fn tell_reached(api: &Api, items: &[Item], outcomes: &mut [Outcome], now: 
     }
     match timeout(LEDGER_TIME, take_back(&*api.state.store, &retracts, now)).await {
         Ok(Ok(reached)) => {
-            for (outcome, Reached { reach, digest }) in outcomes.into_iter().zip(reached) {
+            for (outcome, RetractEffect { reach, digest }) in outcomes.into_iter().zip(reached) {
                 outcome.reached = Some(reach);
                 (outcome.digest_id, outcome.claimed_at) = digest.map_or((None, None), |(id, at)| (Some(id), at));
             }
@@ -341,15 +368,15 @@ async fn tell_reached(api: &Api, items: &[Item], outcomes: &mut [Outcome], now: 
 /// Stores changed content for waiting messages before we confirm it; the key's workflow will read the event
 /// once the message is finished. A late change is rejected. If the ledger is too slow, there is no result.
 async fn take_contents(
-    api: &Api,
-    items: &[Item],
-    outcomes: &[Outcome],
-    (places, known): (&[usize], &mut [Option<Repetition>]),
+    api: &ApiState,
+    items: &[InboxItem],
+    outcomes: &[EventResult],
+    (places, known): (&[usize], &mut [Option<EventRepetition>]),
     now: Timestamp,
 ) {
-    let accepted = outcomes.iter().enumerate().filter(|(_, outcome)| outcome.status == Status::Accepted);
+    let accepted = outcomes.iter().enumerate().filter(|(_, outcome)| outcome.status == EventStatus::Accepted);
     let items: BTreeMap<_, _> = accepted.map(|(place, _)| place).zip(items).collect();
-    let replacing = places.iter().zip(known).filter(|(_, known)| **known == Some(Repetition::Replaces));
+    let replacing = places.iter().zip(known).filter(|(_, known)| **known == Some(EventRepetition::Replaces));
     let deadline = Instant::now() + LEDGER_TIME;
     for (taken, (place, known)) in replacing.enumerate() {
         *known = None;
@@ -357,8 +384,8 @@ async fn take_contents(
             continue;
         };
         match timeout_at(deadline, api.state.store.take_content(&key, &event, now)).await {
-            Ok(Ok(true)) => *known = Some(Repetition::Replaces),
-            Ok(Ok(false)) => *known = Some(Repetition::Refused),
+            Ok(Ok(true)) => *known = Some(EventRepetition::Replaces),
+            Ok(Ok(false)) => *known = Some(EventRepetition::Refused),
             Ok(Err(error)) => {
                 tracing::debug!(%error, "an event is accepted, and the message that has its id is as before");
             }
@@ -367,20 +394,20 @@ async fn take_contents(
     }
 }
 
-fn event(item: &Item) -> Option<(Key, Event)> {
-    let wire = wire::event(item.json.as_bytes()).ok()?;
+fn event(item: &InboxItem) -> Option<(Key, Event)> {
+    let wire = wire::parse_event(item.json.as_bytes()).ok()?;
     Event::from_wire(wire, Some(&item.key)).ok()
 }
 
-fn retract(item: &Item) -> Option<(Key, Retract)> {
-    let wire = wire::retract(item.json.as_bytes()).ok()?;
+fn retract(item: &InboxItem) -> Option<(Key, Retract)> {
+    let wire = wire::parse_retract(item.json.as_bytes()).ok()?;
     Retract::from_wire(wire, Some(&item.key)).ok()
 }
 
-fn errors(outcomes: Vec<Outcome>) -> Vec<Error> {
+fn errors(outcomes: Vec<EventResult>) -> Vec<EventItemError> {
     let refused = outcomes.into_iter().enumerate().filter_map(|(index, outcome)| {
         let why = Fault { field: outcome.field?, problem: outcome.problem? };
-        Some(Error { index, event_id: outcome.event_id, kind: outcome.kind, why })
+        Some(EventItemError { index, event_id: outcome.event_id, kind: outcome.kind, why })
     });
     refused.take(ERRORS).collect()
 }

@@ -22,8 +22,8 @@ use tidings_model::{
 use tidings_store::{Store, StoredToken};
 use tokio::time::Instant;
 
-use super::{Class, Endpoint, caller::Caller, oidc::Issuer};
-use crate::{Networks, problem::Problem, quota::network};
+use super::{Endpoint, RateClass, caller::ApiCaller, oidc::OidcIssuer};
+use crate::{TrustedProxies, problem::Problem, quota::client_network};
 
 /// How long we cache a token. A revoked one is rejected within this time.
 const MEMORY: Duration = Duration::from_secs(10);
@@ -32,29 +32,29 @@ const ENTRIES: usize = 10_000;
 
 /// Checks tokens. Clones share one cache.
 #[derive(Clone)]
-pub(super) struct Gate {
+pub(super) struct TokenGate {
     store: Arc<dyn Store>,
     settings: Arc<Settings>,
-    issuer: Option<Arc<Issuer>>,
-    trusted: Networks,
-    memory: Arc<Mutex<Memory>>,
+    issuer: Option<Arc<OidcIssuer>>,
+    trusted: TrustedProxies,
+    memory: Arc<Mutex<GateCache>>,
 }
 
 #[derive(Default)]
-struct Memory {
+struct GateCache {
     tokens: HashMap<String, (Instant, Arc<StoredToken>)>,
-    rates: HashMap<(String, Class), Instant>,
-    /// [`Rate::UNKNOWN_TOKENS`] states by client, or `None` if the client address is unknown.
+    rates: HashMap<(String, RateClass), Instant>,
+    /// [`RequestRate::UNKNOWN_TOKENS`] states by client, or `None` if the client address is unknown.
     unknown: HashMap<Option<IpAddr>, Instant>,
 }
 
-/// Middleware: adds the [`Caller`] to the request, or rejects it.
-pub(super) async fn check(
-    State((gate, endpoint)): State<(Gate, Endpoint)>,
+/// Middleware: adds the [`ApiCaller`] to the request, or rejects it.
+pub(super) async fn check_token(
+    State((gate, endpoint)): State<(TokenGate, Endpoint)>,
     mut request: Request,
     next: Next,
 ) -> Response {
-    let client = gate.trusted.client_of(&request).map(network);
+    let client = gate.trusted.client_of(&request).map(client_network);
     match gate.admit(request.headers(), client, endpoint).await {
         Ok(caller) => {
             request.extensions_mut().insert(caller);
@@ -64,41 +64,46 @@ pub(super) async fn check(
     }
 }
 
-impl Gate {
-    pub fn new(state: &crate::State, issuer: Option<Arc<Issuer>>, trusted: Networks) -> Self {
+impl TokenGate {
+    pub fn new(state: &crate::GatewayState, issuer: Option<Arc<OidcIssuer>>, trusted: TrustedProxies) -> Self {
         let (store, settings) = (state.store.clone(), state.settings.clone());
         Self { store, settings, issuer, trusted, memory: Arc::default() }
     }
 
-    async fn admit(&self, headers: &HeaderMap, client: Option<IpAddr>, endpoint: Endpoint) -> Result<Caller, Problem> {
+    async fn admit(
+        &self,
+        headers: &HeaderMap,
+        client: Option<IpAddr>,
+        endpoint: Endpoint,
+    ) -> Result<ApiCaller, Problem> {
         let token = bearer(headers).ok_or(Problem::NoToken)?;
         let caller = match &self.issuer {
-            Some(issuer) if !token.starts_with(PREFIX) => issuer.admit(token, Timestamp::now()).await?,
-            _ => self.own(token, client).await?,
+            Some(issuer) if !token.starts_with(PREFIX) => issuer.admit_token(token, Timestamp::now()).await?,
+            _ => self.verify_own_token(token, client).await?,
         };
         if !caller.scopes.contains(&endpoint.scope()) {
             return Err(Problem::MissingScope(endpoint.scope()));
         }
-        self.pace(&caller.by, endpoint.class())?;
-        Ok(caller.today(&self.settings.names))
+        self.rate_limit(&caller.by, endpoint.class())?;
+        Ok(caller.with_current_names(&self.settings.names))
     }
 
-    async fn own(&self, token: &str, client: Option<IpAddr>) -> Result<Caller, Problem> {
+    async fn verify_own_token(&self, token: &str, client: Option<IpAddr>) -> Result<ApiCaller, Problem> {
         let token: ApiToken = token.parse().map_err(|_| Problem::WrongToken)?;
-        let stored = self.read(&token, client).await?.ok_or(Problem::WrongToken)?;
+        let stored = self.load_token(&token, client).await?.ok_or(Problem::WrongToken)?;
         let is_right = bool::from(stored.hash.as_bytes().ct_eq(token.hash().as_bytes()));
         if !is_right || stored.record.state(Timestamp::now()) != TokenState::Valid {
             return Err(Problem::WrongToken);
         }
-        self.used(&stored);
-        Ok(Caller::from(&stored.record))
+        self.record_use(&stored);
+        Ok(ApiCaller::from(&stored.record))
     }
 
     /// Returns the token, cached for up to ten seconds. After too many unknown tokens, a client should not
     /// cause further queries.
-    async fn read(&self, token: &ApiToken, client: Option<IpAddr>) -> Result<Option<Arc<StoredToken>>, Problem> {
+    async fn load_token(&self, token: &ApiToken, client: Option<IpAddr>) -> Result<Option<Arc<StoredToken>>, Problem> {
         let now = Instant::now();
-        let known = self.memory().tokens.get(token.id()).cloned();
+        let known = self.lock_cache().tokens.get(token.id()).cloned();
         match known {
             Some((at, stored)) if now.duration_since(at) < MEMORY => return Ok(Some(stored)),
             Some(_) => {}
@@ -110,7 +115,7 @@ impl Gate {
             self.was_unknown(client, now);
             return Ok(None);
         };
-        let mut memory = self.memory();
+        let mut memory = self.lock_cache();
         if memory.tokens.len() >= ENTRIES {
             memory.tokens.retain(|_, (at, _)| now.duration_since(*at) < MEMORY);
         }
@@ -119,7 +124,7 @@ impl Gate {
     }
 
     /// Records the day of use in the background, once a day.
-    fn used(&self, stored: &Arc<StoredToken>) {
+    fn record_use(&self, stored: &Arc<StoredToken>) {
         let now = Timestamp::now();
         let today = now.to_zoned(TimeZone::UTC).date();
         if stored.record.last_used_on.is_some_and(|day| day >= today) {
@@ -128,7 +133,7 @@ impl Gate {
         let mut used = StoredToken::clone(stored);
         used.record.last_used_on = Some(today);
         let id = used.record.id.clone();
-        if let Some((_, known)) = self.memory().tokens.get_mut(&id) {
+        if let Some((_, known)) = self.lock_cache().tokens.get_mut(&id) {
             *known = Arc::new(used);
         }
         let store = self.store.clone();
@@ -141,25 +146,25 @@ impl Gate {
 
     /// Rejects a client after too many unknown tokens, because each one costs a query.
     fn may_be_unknown(&self, client: Option<IpAddr>, now: Instant) -> Result<(), Problem> {
-        let state = self.memory().unknown.get(&client).copied();
-        let admitted = Rate::UNKNOWN_TOKENS.admit(state, now);
+        let state = self.lock_cache().unknown.get(&client).copied();
+        let admitted = RequestRate::UNKNOWN_TOKENS.admit(state, now);
         admitted.map(drop).map_err(|wait| Problem::UnknownTokens(wait.as_secs() + 1))
     }
 
     fn was_unknown(&self, client: Option<IpAddr>, now: Instant) {
-        let mut memory = self.memory();
+        let mut memory = self.lock_cache();
         if memory.unknown.len() >= ENTRIES {
             memory.unknown.retain(|_, state| *state > now);
         }
         let state = memory.unknown.get(&client).copied();
-        memory.unknown.insert(client, Rate::UNKNOWN_TOKENS.next(state, now));
+        memory.unknown.insert(client, RequestRate::UNKNOWN_TOKENS.next(state, now));
     }
 
-    fn pace(&self, by: &str, class: Class) -> Result<(), Problem> {
+    fn rate_limit(&self, by: &str, class: RateClass) -> Result<(), Problem> {
         let now = Instant::now();
-        let mut memory = self.memory();
+        let mut memory = self.lock_cache();
         let key = (by.to_owned(), class);
-        match Rate::of(class).admit(memory.rates.get(&key).copied(), now) {
+        match RequestRate::for_class(class).admit(memory.rates.get(&key).copied(), now) {
             Ok(state) => {
                 if memory.rates.len() >= ENTRIES {
                     memory.rates.retain(|_, state| *state > now);
@@ -171,7 +176,7 @@ impl Gate {
         }
     }
 
-    fn memory(&self) -> std::sync::MutexGuard<'_, Memory> {
+    fn lock_cache(&self) -> std::sync::MutexGuard<'_, GateCache> {
         // Ignores poisoning: this code never leaves the cache half-changed.
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -186,19 +191,19 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 /// Generic cell rate algorithm (GCRA) as a pure function: allows `burst` requests at once, then one per
 /// `interval`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Rate {
+pub(super) struct RequestRate {
     pub interval: Duration,
     pub burst: u32,
 }
 
-impl Rate {
+impl RequestRate {
     pub const UNKNOWN_TOKENS: Self = Self { interval: Duration::from_millis(100), burst: 50 };
 
-    pub const fn of(class: Class) -> Self {
+    pub const fn for_class(class: RateClass) -> Self {
         let (a_second, burst) = match class {
-            Class::Events => (10_000, 10_000),
-            Class::Reads => (100, 200),
-            Class::Operate => (20, 100),
+            RateClass::Events => (10_000, 10_000),
+            RateClass::Reads => (100, 200),
+            RateClass::Operate => (20, 100),
         };
         Self { interval: Duration::from_nanos(1_000_000_000 / a_second), burst }
     }
@@ -230,7 +235,7 @@ mod tests {
 
     #[test]
     fn a_burst_passes_at_once_and_the_next_request_waits_an_interval() {
-        let (rate, now) = (Rate { interval: MS(100), burst: 3 }, Instant::now());
+        let (rate, now) = (RequestRate { interval: MS(100), burst: 3 }, Instant::now());
         let mut state = None;
         for _ in 0..3 {
             state = Some(rate.admit(state, now).unwrap());
@@ -245,7 +250,7 @@ mod tests {
         fn no_span_exceeds_burst_and_rate_and_the_named_wait_suffices(
             gaps in proptest::collection::vec(0_u64..300, 1..80), burst in 1_u32..6,
         ) {
-            let (rate, start) = (Rate { interval: MS(100), burst }, Instant::now());
+            let (rate, start) = (RequestRate { interval: MS(100), burst }, Instant::now());
             let (mut state, mut now, mut admitted) = (None, start, Vec::new());
             for gap in gaps {
                 now += MS(gap);

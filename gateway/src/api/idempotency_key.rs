@@ -9,9 +9,9 @@ use tidings_model::{hex_sha256, limits};
 use uuid::Uuid;
 
 use super::{
-    Api,
-    caller::Caller,
-    refusal::{Fault, Refusal},
+    ApiState,
+    caller::ApiCaller,
+    refusal::{ApiRefusal, Fault},
 };
 use crate::problem::Problem;
 
@@ -19,31 +19,31 @@ const HEADER: &str = "idempotency-key";
 /// UUIDv5 namespace (RFC 9562) for ids of commands with an idempotency key.
 const NAMESPACE: Uuid = Uuid::from_u128(0x6f0d_51c2_93be_5a17_8e44_2c9b_70d1_3fa8);
 
-pub(super) fn read(headers: &HeaderMap) -> Result<Option<&str>, Fault> {
+pub(super) fn read_header(headers: &HeaderMap) -> Result<Option<&str>, Fault> {
     let Some(key) = headers.get(HEADER) else { return Ok(None) };
     let key = key.to_str().map_err(|_| Fault::new(HEADER, "is not ASCII text"))?.trim();
     let key = key.strip_prefix('"').and_then(|key| key.strip_suffix('"')).unwrap_or(key);
-    limits::id(HEADER, key)?;
+    limits::check_id(HEADER, key)?;
     Ok(Some(key))
 }
 
 /// Derives the id of a command from its key. Rejects a key already used with another body. `order` names the
 /// command and its target; different commands may share a key.
 pub(super) async fn order_id(
-    api: &Api,
-    caller: &Caller,
+    api: &ApiState,
+    caller: &ApiCaller,
     tenant: Option<&str>,
     order: &str,
     key: &str,
     body: &[u8],
-) -> Result<Uuid, Refusal> {
+) -> Result<Uuid, ApiRefusal> {
     let id = id(caller, tenant, order, key);
     let is_same = api.state.store.use_idempotency_key(id, &content_sha256(body), Timestamp::now()).await?;
     if is_same { Ok(id) } else { Err(Problem::OtherContent.into()) }
 }
 
 /// Uses a JSON list, because concatenated fields could be ambiguous.
-fn id(caller: &Caller, tenant: Option<&str>, order: &str, key: &str) -> Uuid {
+fn id(caller: &ApiCaller, tenant: Option<&str>, order: &str, key: &str) -> Uuid {
     let parts = serde_json::json!([tenant, caller.issuer, caller.by, order, key]);
     Uuid::new_v5(&NAMESPACE, parts.to_string().as_bytes())
 }
@@ -59,8 +59,8 @@ fn content_sha256(body: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    fn caller(by: &str, issuer: Option<&str>) -> Caller {
-        Caller {
+    fn caller(by: &str, issuer: Option<&str>) -> ApiCaller {
+        ApiCaller {
             by: by.into(),
             issuer: issuer.map(str::to_owned),
             own_tenant: None,

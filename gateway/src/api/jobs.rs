@@ -1,5 +1,5 @@
 //! `/v1/jobs`: one command for many keys. The routes only store and read jobs;
-//! [`Runner`](crate::jobs::Runner) carries them out.
+//! [`JobRunner`](crate::jobs::Runner) carries them out.
 
 use axum::{
     Json,
@@ -11,8 +11,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tidings_model::{
-    job::{Job, JobFilter, JobPlace, KeyResult, MOST_WAITING, Task},
-    records::Listed,
+    job::{Job, JobFilter, JobPlace, JobTask, KeyResult, MOST_WAITING},
+    records::ListPage,
     settings::FormerNames,
 };
 use tidings_operations::key_filter::KeyFilter;
@@ -20,14 +20,14 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::{
-    Api, body,
-    caller::Caller,
+    ApiState, body,
+    caller::ApiCaller,
     idempotency_key,
-    openapi::operation::{Header, Operation, Query, ResponseHeader, Tag},
-    operate::later,
-    params::{AnyTenant, Named, Params},
+    openapi::operation::{ApiTag, Operation, Query, RequestHeader, ResponseHeader},
+    operate::parse_future,
+    params::{AnyTenant, PathParams, QueryParams},
     pauses::hide_operators,
-    refusal::{Fault, Refusal},
+    refusal::{ApiRefusal, Fault},
 };
 use crate::problem::Problem;
 
@@ -41,9 +41,9 @@ const NO_REASON: &str = "the job was cancelled";
 #[derive(Deserialize, ToSchema)]
 #[schema(as = PostedJob)]
 #[serde(deny_unknown_fields)]
-struct Posted {
+struct JobRequest {
     #[schema(required = true, nullable = false)]
-    order: Option<Order>,
+    order: Option<JobOrder>,
     /// The filter: `tenant=`, `type=` and `user=`, joined by `and`.
     #[serde(rename = "where", default)]
     #[schema(required = true)]
@@ -67,7 +67,7 @@ struct Posted {
 #[derive(Clone, Copy, Deserialize, Serialize, ToSchema)]
 #[schema(as = JobOrder)]
 #[serde(rename_all = "snake_case")]
-enum Order {
+enum JobOrder {
     Flush,
     Hold,
     Release,
@@ -79,58 +79,66 @@ enum Order {
 /// Stores a job. If the caller repeats an `Idempotency-Key`, this returns the existing job, or rejects
 /// different content.
 pub(super) async fn post(
-    State(api): State<Api>,
+    State(api): State<ApiState>,
     AnyTenant { caller, tenant }: AnyTenant,
     headers: HeaderMap,
     bytes: Bytes,
-) -> Result<(StatusCode, [(HeaderName, String); 1], Json<Job>), Refusal> {
-    let key = idempotency_key::read(&headers).map_err(Refusal::header)?;
-    let mut job =
-        read(&headers, &bytes, &caller, tenant.clone(), &api.state.settings.names, Uuid::new_v4(), Timestamp::now())?;
+) -> Result<(StatusCode, [(HeaderName, String); 1], Json<Job>), ApiRefusal> {
+    let key = idempotency_key::read_header(&headers).map_err(ApiRefusal::header)?;
+    let mut job = parse_job(
+        &headers,
+        &bytes,
+        &caller,
+        tenant.clone(),
+        &api.state.settings.names,
+        Uuid::new_v4(),
+        Timestamp::now(),
+    )?;
     if let Some(key) = key {
         job.id = idempotency_key::order_id(&api, &caller, tenant.as_deref(), "job", key, &bytes).await?;
     }
     let job = api.state.store.post_job(&job).await?;
-    let job =
-        job.ok_or_else(|| Refusal::conflict(&format!("{MOST_WAITING} jobs of the tenant have not ended; cancel one")))?;
+    let job = job.ok_or_else(|| {
+        ApiRefusal::conflict(&format!("{MOST_WAITING} jobs of the tenant have not ended; cancel one"))
+    })?;
     Ok((StatusCode::ACCEPTED, [(LOCATION, format!("/v1/jobs/{}", job.id))], Json(job)))
 }
 
 /// Parses the job and restricts its filter to `tenant`.
-fn read(
+fn parse_job(
     headers: &HeaderMap,
     bytes: &[u8],
-    caller: &Caller,
+    caller: &ApiCaller,
     tenant: Option<String>,
     names: &FormerNames,
     id: Uuid,
     now: Timestamp,
-) -> Result<Job, Refusal> {
-    let mut posted: Posted = body::read(headers, bytes)?;
-    let tenant = filter(&posted.words)?.within(tenant, names).ok_or(Problem::NotFound)?.tenant;
+) -> Result<Job, ApiRefusal> {
+    let mut posted: JobRequest = body::read_json(headers, bytes)?;
+    let tenant = filter(&posted.words)?.within_tenant(tenant, names).ok_or(Problem::NotFound)?.tenant;
     let task = task(&mut posted)?;
-    let Posted { words, why, dry_run, .. } = posted;
-    Ok(Job { dry_run, ..Job::new(id, task, words, tenant, caller.order(why)?, now) })
+    let JobRequest { words, why, dry_run, .. } = posted;
+    Ok(Job { dry_run, ..Job::new(id, task, words, tenant, caller.as_operator(why)?, now) })
 }
 
-fn filter(words: &str) -> Result<KeyFilter, Refusal> {
+fn filter(words: &str) -> Result<KeyFilter, ApiRefusal> {
     // No key can contain control characters.
     if words.contains(char::is_control) {
-        return Err(Refusal::body(Fault::new("where", "has a control character")));
+        return Err(ApiRefusal::body(Fault::new("where", "has a control character")));
     }
-    words.parse().map_err(|invalid| Refusal::body(Fault::new("where", format!("{invalid}"))))
+    words.parse().map_err(|invalid| ApiRefusal::body(Fault::new("where", format!("{invalid}"))))
 }
 
-fn task(posted: &mut Posted) -> Result<Task, Refusal> {
+fn task(posted: &mut JobRequest) -> Result<JobTask, ApiRefusal> {
     let missing = || Fault::new("order", "is required: flush, hold, release, drop, retime or reopen");
-    let task = match posted.order.ok_or_else(|| Refusal::body(missing()))? {
-        Order::Flush => Task::Flush,
-        Order::Hold => Task::Hold { until: later("until", posted.until.take())? },
-        Order::Release => Task::Release,
-        Order::Drop => Task::Drop,
-        Order::Retime => Task::Retime { at: later("at", posted.at.take())? },
-        Order::Reopen => {
-            Task::Reopen { digest_id: None, may_duplicate: posted.may_duplicate.take().unwrap_or_default() }
+    let task = match posted.order.ok_or_else(|| ApiRefusal::body(missing()))? {
+        JobOrder::Flush => JobTask::Flush,
+        JobOrder::Hold => JobTask::Hold { until: parse_future("until", posted.until.take())? },
+        JobOrder::Release => JobTask::Release,
+        JobOrder::Drop => JobTask::Drop,
+        JobOrder::Retime => JobTask::Retime { at: parse_future("at", posted.at.take())? },
+        JobOrder::Reopen => {
+            JobTask::Reopen { digest_id: None, may_duplicate: posted.may_duplicate.take().unwrap_or_default() }
         }
     };
     let others = [
@@ -139,37 +147,37 @@ fn task(posted: &mut Posted) -> Result<Task, Refusal> {
         ("may_duplicate", posted.may_duplicate.is_some()),
     ];
     match others.into_iter().find(|(_, is_there)| *is_there) {
-        Some((field, _)) => Err(Refusal::body(Fault::new(field, format!("is no argument of {}", task.name())))),
+        Some((field, _)) => Err(ApiRefusal::body(Fault::new(field, format!("is no argument of {}", task.name())))),
         None => Ok(task),
     }
 }
 
 /// Latest first. A token for one tenant sees only this tenant's jobs.
 pub(super) async fn list(
-    State(api): State<Api>,
-    caller: Caller,
+    State(api): State<ApiState>,
+    caller: ApiCaller,
     uri: Uri,
-) -> Result<Json<Listed<Job, JobPlace>>, Refusal> {
-    let mut params = Params::read(&uri, &["tenant", "limit", "after"])?;
+) -> Result<Json<ListPage<Job, JobPlace>>, ApiRefusal> {
+    let mut params = QueryParams::from_query(&uri, &["tenant", "limit", "after"])?;
     let filter = JobFilter { page: params.page()?, ..params.filter(&caller)? };
     Ok(Json(api.state.store.jobs(&filter).await?))
 }
 
 pub(super) async fn show(
-    State(api): State<Api>,
-    Named(id): Named<Uuid>,
+    State(api): State<ApiState>,
+    PathParams(id): PathParams<Uuid>,
     AnyTenant { tenant, .. }: AnyTenant,
-) -> Result<Json<Job>, Refusal> {
+) -> Result<Json<Job>, ApiRefusal> {
     Ok(Json(find(&api, tenant, id).await?))
 }
 
 pub(super) async fn results(
-    State(api): State<Api>,
-    caller: Caller,
-    Named(id): Named<Uuid>,
+    State(api): State<ApiState>,
+    caller: ApiCaller,
+    PathParams(id): PathParams<Uuid>,
     uri: Uri,
-) -> Result<Json<Value>, Refusal> {
-    let mut params = Params::read(&uri, &["tenant", "limit", "after"])?;
+) -> Result<Json<Value>, ApiRefusal> {
+    let mut params = QueryParams::from_query(&uri, &["tenant", "limit", "after"])?;
     find(&api, caller.tenant(params.text("tenant"))?, id).await?;
     let mut listed = json!(api.state.store.job_results(id, &params.page()?).await?);
     hide_operators(&api, &caller, &mut listed).await?;
@@ -178,26 +186,26 @@ pub(super) async fn results(
 
 /// Commands already sent are not undone. A finished job stays as it is.
 pub(super) async fn cancel(
-    State(api): State<Api>,
-    caller: Caller,
-    Named(id): Named<Uuid>,
+    State(api): State<ApiState>,
+    caller: ApiCaller,
+    PathParams(id): PathParams<Uuid>,
     uri: Uri,
-) -> Result<Json<Job>, Refusal> {
-    let mut params = Params::read(&uri, &["tenant", "why"])?;
+) -> Result<Json<Job>, ApiRefusal> {
+    let mut params = QueryParams::from_query(&uri, &["tenant", "why"])?;
     find(&api, caller.tenant(params.text("tenant"))?, id).await?;
-    let order = caller.order(params.text("why").unwrap_or_else(|| NO_REASON.to_owned()))?;
-    let mut entry = order.entry("job cancel", Timestamp::now());
+    let order = caller.as_operator(params.text("why").unwrap_or_else(|| NO_REASON.to_owned()))?;
+    let mut entry = order.audit_entry("job cancel", Timestamp::now());
     entry.why = format!("{} (job {id})", entry.why);
     let job = api.state.store.cancel_job(id, &entry).await?;
     Ok(Json(job.ok_or(Problem::NotFound)?))
 }
 
 /// A token for all tenants finds every job.
-async fn find(api: &Api, tenant: Option<String>, id: Uuid) -> Result<Job, Refusal> {
+async fn find(api: &ApiState, tenant: Option<String>, id: Uuid) -> Result<Job, ApiRefusal> {
     Ok(api.state.store.job(tenant.as_deref(), id).await?.ok_or(Problem::NotFound)?)
 }
 
-const TAG: Tag = Tag::Jobs;
+const TAG: ApiTag = ApiTag::Jobs;
 
 pub(crate) fn describe_post() -> Operation {
     let bodies = [
@@ -206,8 +214,8 @@ pub(crate) fn describe_post() -> Operation {
     ];
     Operation::new(TAG, "The filter is narrowed to the tenant of the token. The job goes on without the caller.")
         .query(&[Query::Tenant])
-        .header(Header::IdempotencyKey)
-        .body::<Posted>(&bodies)
+        .header(RequestHeader::IdempotencyKey)
+        .body::<JobRequest>(&bodies)
         .answer_with::<Job>(202, "The job.", &[ResponseHeader::Location])
         .link(202, "GetJob", "id", "$response.body#/id")
         .problem(Problem::Conflict)

@@ -7,21 +7,21 @@ use serde_json::Value;
 use tidings_client::CommandError;
 use tidings_model::{
     Key,
-    api_token::Scope,
-    records::{AuditFilter, AuditPlace, AuditRecord, DigestFilter, DigestPlace, DigestRecord, EventPlace, Listed},
+    api_token::TokenScope,
+    records::{AuditFilter, AuditPlace, AuditRecord, DigestFilter, DigestPlace, DigestRecord, EventPlace, ListPage},
     when,
 };
-use tidings_operations::digest::{Story, story};
-use tidings_workflows::Status;
+use tidings_operations::digest::{DigestStory, digest_story};
+use tidings_workflows::DigestStatus;
 use uuid::Uuid;
 
 use super::{
-    Api,
-    caller::Caller,
-    openapi::operation::{Operation, Query, Tag},
-    params::{Named, Params, Question},
+    ApiState,
+    caller::ApiCaller,
+    openapi::operation::{ApiTag, Operation, Query},
+    params::{PathParams, QueryParams, TenantRead},
     pauses::hide_operators,
-    refusal::Refusal,
+    refusal::ApiRefusal,
 };
 use crate::problem::Problem;
 
@@ -43,17 +43,17 @@ const LIST: [Query; 11] = [
 const SHOW: [Query; 4] = [Query::Tenant, Query::Addresses, Query::Limit, Query::After];
 
 pub(super) async fn list(
-    State(api): State<Api>,
-    caller: Caller,
+    State(api): State<ApiState>,
+    caller: ApiCaller,
     uri: Uri,
-) -> Result<Json<Listed<DigestRecord, DigestPlace>>, Refusal> {
-    let filter = filter(&caller, Params::read(&uri, &LIST)?, Timestamp::now())?;
+) -> Result<Json<ListPage<DigestRecord, DigestPlace>>, ApiRefusal> {
+    let filter = filter(&caller, QueryParams::from_query(&uri, &LIST)?, Timestamp::now())?;
     Ok(Json(api.state.store.list_digests(&filter).await?))
 }
 
 pub(super) fn describe_list() -> Operation {
     Operation::new(
-        Tag::Digests,
+        ApiTag::Digests,
         "The latest window comes first. A window that collects is in the ledger only if some of its events \
          are stashed: ask for its key.",
     )
@@ -62,28 +62,28 @@ pub(super) fn describe_list() -> Operation {
     .link(200, "ShowDigest", "id", "$response.body#/rows/0/digest_id")
 }
 
-fn filter(caller: &Caller, mut params: Params, now: Timestamp) -> Result<DigestFilter, Refusal> {
+fn filter(caller: &ApiCaller, mut params: QueryParams, now: Timestamp) -> Result<DigestFilter, ApiRefusal> {
     let filter: DigestFilter = params.filter(caller)?;
     check_user(filter.user.as_ref(), filter.tenant.as_ref())?;
     let DigestFilter { since, until, .. } = filter;
-    let window = params.with("window", |text| window(text, now))?;
+    let window = params.parse_with("window", |text| window(text, now))?;
     let (since, until) = match window {
         Some(_) if since.is_some() || until.is_some() => {
-            return Err(Refusal::parameter("window", "is another spelling of since and until; send one of them"));
+            return Err(ApiRefusal::parameter("window", "is another spelling of since and until; send one of them"));
         }
         Some(window) => window,
         None => (since, until),
     };
     let overdue_at = params.flag("overdue")?.then_some(now);
     if overdue_at.is_some() && filter.outcome.is_some() {
-        return Err(Refusal::parameter("overdue", "selects digests without an outcome; send one of them"));
+        return Err(ApiRefusal::parameter("overdue", "selects digests without an outcome; send one of them"));
     }
     Ok(DigestFilter { since, until, overdue_at, page: params.page()?, ..filter })
 }
 
-fn check_user(user: Option<&String>, tenant: Option<&String>) -> Result<(), Refusal> {
+fn check_user(user: Option<&String>, tenant: Option<&String>) -> Result<(), ApiRefusal> {
     if user.is_some() && tenant.is_none() {
-        return Err(Refusal::parameter("user", "needs the tenant, too"));
+        return Err(ApiRefusal::parameter("user", "needs the tenant, too"));
     }
     Ok(())
 }
@@ -91,23 +91,23 @@ fn check_user(user: Option<&String>, tenant: Option<&String>) -> Result<(), Refu
 /// Parses `24h` (windows opened within this span before now) or `SINCE/UNTIL`.
 fn window(text: &str, now: Timestamp) -> Result<(Option<Timestamp>, Option<Timestamp>), String> {
     match text.split_once('/') {
-        Some((since, until)) => Ok((Some(when::moment(since, now)?), Some(when::moment(until, now)?))),
-        None => Ok((Some(when::moment(text, now)?), None)),
+        Some((since, until)) => Ok((Some(when::parse_moment(since, now)?), Some(when::parse_moment(until, now)?))),
+        None => Ok((Some(when::parse_moment(text, now)?), None)),
     }
 }
 
 /// Addresses and provider texts are included only if requested and if the token has `recipients:read`.
 pub(super) async fn show(
-    State(api): State<Api>,
-    caller: Caller,
-    Named(id): Named<Uuid>,
+    State(api): State<ApiState>,
+    caller: ApiCaller,
+    PathParams(id): PathParams<Uuid>,
     uri: Uri,
-) -> Result<Json<Story>, Refusal> {
-    let mut params = Params::read(&uri, &SHOW)?;
+) -> Result<Json<DigestStory>, ApiRefusal> {
+    let mut params = QueryParams::from_query(&uri, &SHOW)?;
     let tenant = caller.tenant(params.text("tenant"))?;
-    let addresses = addresses(&caller, &mut params)?;
+    let addresses = include_addresses(&caller, &mut params)?;
     let events = params.page::<EventPlace>()?;
-    let story = story(&*api.state.store, tenant.as_deref(), id, &events, addresses).await?;
+    let story = digest_story(&*api.state.store, tenant.as_deref(), id, &events, addresses).await?;
     let mut story = story.ok_or(Problem::NotFound)?;
     if caller.own_tenant.is_some() {
         story.audit.iter_mut().filter(|entry| entry.tenant.is_empty()).for_each(AuditRecord::forget_operator);
@@ -117,19 +117,19 @@ pub(super) async fn show(
 
 pub(super) fn describe_show() -> Operation {
     Operation::new(
-        Tag::Digests,
+        ApiTag::Digests,
         "The events come in pages. Without addresses the message has no address, and reports have no texts of \
          providers.",
     )
     .query(&SHOW)
-    .answer::<Story>(200, "The digest with everything that is known about it.")
+    .answer::<DigestStory>(200, "The digest with everything that is known about it.")
 }
 
 /// Parses `addresses`, which needs an extra scope.
-fn addresses(caller: &Caller, params: &mut Params) -> Result<bool, Refusal> {
+fn include_addresses(caller: &ApiCaller, params: &mut QueryParams) -> Result<bool, ApiRefusal> {
     let addresses = params.flag("addresses")?;
     if addresses {
-        caller.may(Scope::RecipientsRead)?;
+        caller.require_scope(TokenScope::RecipientsRead)?;
     }
     Ok(addresses)
 }
@@ -153,14 +153,14 @@ const AUDIT: [Query; 10] = [
 /// Latest first. Addresses in operators' reasons are included only if requested and if the token has
 /// `recipients:read`.
 pub(crate) async fn list_audit(
-    State(api): State<Api>,
-    caller: Caller,
+    State(api): State<ApiState>,
+    caller: ApiCaller,
     uri: Uri,
-) -> Result<Json<Listed<AuditRecord, AuditPlace>>, Refusal> {
-    let mut params = Params::read(&uri, &AUDIT)?;
+) -> Result<Json<ListPage<AuditRecord, AuditPlace>>, ApiRefusal> {
+    let mut params = QueryParams::from_query(&uri, &AUDIT)?;
     let filter: AuditFilter = params.filter(&caller)?;
     check_user(filter.user.as_ref(), filter.tenant.as_ref())?;
-    let addresses = addresses(&caller, &mut params)?;
+    let addresses = include_addresses(&caller, &mut params)?;
     let filter = AuditFilter { page: params.page()?, ..filter };
     let mut listed = api.state.store.audit_entries(&filter).await?;
     if !addresses {
@@ -170,7 +170,7 @@ pub(crate) async fn list_audit(
 }
 
 pub(crate) fn describe_audit() -> Operation {
-    Operation::new(Tag::Audit, "The latest entry comes first. Without addresses the reasons have none.")
+    Operation::new(ApiTag::Audit, "The latest entry comes first. Without addresses the reasons have none.")
         .query(&AUDIT)
         .page::<AuditRecord>("A page of entries.")
 }
@@ -178,10 +178,10 @@ pub(crate) fn describe_audit() -> Operation {
 /// Returns 404 if nothing is pending, or if this key belongs to another tenant. Only a token for all tenants
 /// must name the tenant.
 pub(super) async fn get(
-    State(api): State<Api>,
-    Question { caller, tenant }: Question,
-    Named((digest_type, user)): Named<(String, String)>,
-) -> Result<Json<Value>, Refusal> {
+    State(api): State<ApiState>,
+    TenantRead { caller, tenant }: TenantRead,
+    PathParams((digest_type, user)): PathParams<(String, String)>,
+) -> Result<Json<Value>, ApiRefusal> {
     let key = Key::new(tenant, digest_type, user).map_err(|_| Problem::NotFound)?;
     let commands = api.commands()?;
     let status = async {
@@ -197,11 +197,11 @@ pub(super) async fn get(
 
 pub(super) fn describe_get() -> Operation {
     Operation::new(
-        Tag::Digests,
+        ApiTag::Digests,
         "Answers with the number of pending events, when they go out and why. A key without anything pending \
          is a 404.",
     )
-    .query(&Question::QUERY)
-    .answer::<Status>(200, "The state of the key.")
+    .query(&TenantRead::QUERY)
+    .answer::<DigestStatus>(200, "The state of the key.")
     .problem(Problem::NoAnswer)
 }

@@ -12,23 +12,23 @@ use serde_json::json;
 use tidings_model::{
     MessageKey,
     delivery_events::ReportRecord,
-    message::{command::Retry, contract::Retried},
-    records::{AttemptRecord, Cursor, MessageFilter, MessagePlace, MessageRecord, MessageState, Origin},
+    message::{command::RetryCommand, contract::RetryResult},
+    records::{AttemptRecord, MessageFilter, MessageOrigin, MessagePlace, MessageRecord, MessageState, PageCursor},
 };
 use tidings_operations::{
     message::{self, CancelAnswer, MessageError, RetryAnswer},
-    submit::{self, Accepted, Refused},
+    submit::{self, AcceptedMessage, SubmitError},
 };
 use tokio::time::timeout;
 use utoipa::ToSchema;
 
 use super::{
-    Api,
+    ApiState,
     body::{self, Why},
-    caller::Caller,
-    openapi::operation::{Header, Operation, Query, ResponseHeader, Tag},
-    params::{Named, Params, Question},
-    refusal::Refusal,
+    caller::ApiCaller,
+    openapi::operation::{ApiTag, Operation, Query, RequestHeader, ResponseHeader},
+    params::{PathParams, QueryParams, TenantRead},
+    refusal::ApiRefusal,
 };
 use crate::{problem::Problem, request_body};
 
@@ -36,14 +36,14 @@ mod posted;
 
 pub(super) use posted::BODY_BYTES;
 
-const TAG: Tag = Tag::Messages;
+const TAG: ApiTag = ApiTag::Messages;
 const LIST: [Query; 4] = [Query::Tenant, Query::MessageState, Query::Limit, Query::After];
 
 /// The body of a retry.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = RetryTerms)]
 #[serde(deny_unknown_fields)]
-struct Again {
+struct RetryTerms {
     /// The reason, for the audit trail.
     why: String,
     /// Sends a message that the recipient may have already.
@@ -54,24 +54,24 @@ struct Again {
 /// Returns 201, or 200 if the same message was already accepted. By then the message is in the outbox and its
 /// workflow is started.
 pub(super) async fn post(
-    State(api): State<Api>,
-    Question { caller, tenant }: Question,
+    State(api): State<ApiState>,
+    TenantRead { caller, tenant }: TenantRead,
     headers: HeaderMap,
     bytes: Bytes,
-) -> Result<Response, Refusal> {
+) -> Result<Response, ApiRefusal> {
     let length = bytes.len();
     let reading = move || {
-        request_body::bound_values(&bytes, request_body::VALUES).map_err(Refusal::unreadable)?;
-        posted::read(&headers, &bytes, tenant)
+        request_body::bound_values(&bytes, request_body::VALUES).map_err(ApiRefusal::unreadable)?;
+        posted::read_submission(&headers, &bytes, tenant)
     };
-    let submission = request_body::parse(length, reading).await??;
+    let submission = request_body::run_bounded(length, reading).await??;
     let making = api.making.as_deref().ok_or(Problem::CannotMake)?;
     let (store, settings) = (&*api.state.store, &api.state.settings);
     let directory = api.state.directory.as_deref();
     let accepted = submit::accept(store, directory, &making.renderer, &making.signers, settings, &submission).await;
-    let Accepted { message, again } = accepted.map_err(refused)?;
+    let AcceptedMessage { message, again } = accepted.map_err(submission_refusal)?;
     let temporal = api.temporal()?;
-    match timeout(super::state::PATIENCE, submit::start(&temporal, &api.task_queue, &message)).await {
+    match timeout(super::state::PATIENCE, submit::start_message(&temporal, &api.task_queue, &message)).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => {
             tracing::warn!(%error, message = %message.id, "a message is in the outbox, but Temporal does not take it");
@@ -108,9 +108,9 @@ pub(super) fn describe_post() -> Operation {
         "The message is in the outbox, and its workflow runs. A key that was used for another content is a \
          409; an unknown or suppressed recipient and a template that fails are a 422.",
     )
-    .query(&Question::QUERY)
-    .header(Header::IdempotencyKey)
-    .body::<posted::Posted>(&bodies)
+    .query(&TenantRead::QUERY)
+    .header(RequestHeader::IdempotencyKey)
+    .body::<posted::MessageRequest>(&bodies)
     .answer_with::<AcceptedView>(200, "The same message was handed over before.", &[ResponseHeader::Location])
     .answer_with::<AcceptedView>(201, "The message is new.", &[ResponseHeader::Location])
     .problem(Problem::OtherContent)
@@ -122,25 +122,25 @@ pub(super) fn describe_post() -> Operation {
 }
 
 /// Includes messages of digests. Latest first.
-pub(super) async fn list(State(api): State<Api>, caller: Caller, uri: Uri) -> Result<Response, Refusal> {
-    let mut params = Params::read(&uri, &LIST)?;
+pub(super) async fn list(State(api): State<ApiState>, caller: ApiCaller, uri: Uri) -> Result<Response, ApiRefusal> {
+    let mut params = QueryParams::from_query(&uri, &LIST)?;
     let filter = MessageFilter { page: params.page()?, ..params.filter(&caller)? };
     let listed = api.state.store.messages(&filter).await?;
     let messages = listed.rows.into_iter().map(|message| view_of(message, &caller)).collect();
-    Ok(Json(Rows { messages, next: listed.next }).into_response())
+    Ok(Json(MessagePage { messages, next: listed.next }).into_response())
 }
 
 pub(super) fn describe_list() -> Operation {
     Operation::new(TAG, "The outbox with the messages of digests; the latest message comes first.")
         .query(&LIST)
-        .answer::<Rows>(200, "A page of messages.")
+        .answer::<MessagePage>(200, "A page of messages.")
 }
 
 pub(super) async fn show(
-    State(api): State<Api>,
-    Question { caller, tenant }: Question,
-    Named(key): Named<String>,
-) -> Result<Response, Refusal> {
+    State(api): State<ApiState>,
+    TenantRead { caller, tenant }: TenantRead,
+    PathParams(key): PathParams<String>,
+) -> Result<Response, ApiRefusal> {
     let message = find(&api, tenant, key).await?;
     let attempts = api.state.store.attempts(message.id).await?;
     let mut reports = api.state.store.delivery_events(message.id).await?;
@@ -151,34 +151,34 @@ pub(super) async fn show(
         }
     }
     let message = view_of(message, &caller);
-    Ok(Json(Story { message, attempts, delivery_events: reports }).into_response())
+    Ok(Json(MessageStory { message, attempts, delivery_events: reports }).into_response())
 }
 
 pub(super) fn describe_show() -> Operation {
     Operation::new(TAG, "Addresses and links are there only if the token has the scope recipients:read, too.")
-        .query(&Question::QUERY)
-        .answer::<Story>(200, "The message with its attempts and the reports of providers.")
+        .query(&TenantRead::QUERY)
+        .answer::<MessageStory>(200, "The message with its attempts and the reports of providers.")
 }
 
 /// Rejects this if the message already ended differently.
 pub(super) async fn cancel(
-    State(api): State<Api>,
-    Question { caller, tenant }: Question,
-    Named(key): Named<String>,
+    State(api): State<ApiState>,
+    TenantRead { caller, tenant }: TenantRead,
+    PathParams(key): PathParams<String>,
     headers: HeaderMap,
     bytes: Bytes,
-) -> Result<Response, Refusal> {
-    let Why { why } = body::read(&headers, &bytes)?;
-    let order = caller.order(why)?;
+) -> Result<Response, ApiRefusal> {
+    let Why { why } = body::read_json(&headers, &bytes)?;
+    let order = caller.as_operator(why)?;
     let found = find(&api, tenant, key).await?;
     let cancelled = message::cancel(&*api.state.store, &api.commands()?, found.id, order).await.map_err(not_done)?;
     match cancelled {
         CancelAnswer::Single(answer) => {
-            let state = answer.closed.map(|closed| MessageState::after(closed.outcome));
+            let state = answer.closed.map(|closed| MessageState::from_outcome(closed.outcome));
             match state {
                 Some(MessageState::Cancelled) => answer_with(&api, &caller, &found).await,
-                Some(state) => Err(Refusal::conflict(&format!("the message is {state} already"))),
-                None => Err(Refusal::conflict("the message is unchanged")),
+                Some(state) => Err(ApiRefusal::conflict(&format!("the message is {state} already"))),
+                None => Err(ApiRefusal::conflict("the message is unchanged")),
             }
         }
         // Cannot happen: this id was derived from a single message's key.
@@ -188,27 +188,27 @@ pub(super) async fn cancel(
 
 pub(super) fn describe_cancel() -> Operation {
     Operation::new(TAG, "A message that had another end before is a 409.")
-        .query(&Question::QUERY)
+        .query(&TenantRead::QUERY)
         .body::<Why>(&[("A reason", json!({"why": "wrong invoice"}))])
-        .answer::<After>(200, "The message is cancelled.")
+        .answer::<MessageResponse>(200, "The message is cancelled.")
         .problem(Problem::Conflict)
         .problem(Problem::NoAnswer)
 }
 
 /// Rejects this if it could do harm, e.g. send a duplicate.
 pub(super) async fn retry(
-    State(api): State<Api>,
-    Question { caller, tenant }: Question,
-    Named(key): Named<String>,
+    State(api): State<ApiState>,
+    TenantRead { caller, tenant }: TenantRead,
+    PathParams(key): PathParams<String>,
     headers: HeaderMap,
     bytes: Bytes,
-) -> Result<Response, Refusal> {
-    let Again { why, may_duplicate } = body::read(&headers, &bytes)?;
-    let retry = Retry { order: caller.order(why)?, may_duplicate };
+) -> Result<Response, ApiRefusal> {
+    let RetryTerms { why, may_duplicate } = body::read_json(&headers, &bytes)?;
+    let retry = RetryCommand { order: caller.as_operator(why)?, may_duplicate };
     let found = find(&api, tenant, key).await?;
     match message::retry(&*api.state.store, &api.commands()?, found.id, retry).await.map_err(not_done)? {
-        RetryAnswer::Single(Retried::Queued) => answer_with(&api, &caller, &found).await,
-        RetryAnswer::Single(Retried::Refused { why }) => Err(Refusal::conflict(&why)),
+        RetryAnswer::Single(RetryResult::Queued) => answer_with(&api, &caller, &found).await,
+        RetryAnswer::Single(RetryResult::Refused { why }) => Err(ApiRefusal::conflict(&why)),
         RetryAnswer::Digest { .. } => Err(Problem::NotFound.into()),
     }
 }
@@ -219,42 +219,44 @@ pub(super) fn describe_retry() -> Operation {
         ("Perhaps twice", json!({"why": "ticket 812", "may_duplicate": true})),
     ];
     Operation::new(TAG, "A message that waits, or that was sent, is a 409.")
-        .query(&Question::QUERY)
-        .body::<Again>(&bodies)
-        .answer::<After>(200, "The message is sent again.")
+        .query(&TenantRead::QUERY)
+        .body::<RetryTerms>(&bodies)
+        .answer::<MessageResponse>(200, "The message is sent again.")
         .problem(Problem::Conflict)
         .problem(Problem::NoAnswer)
 }
 
-async fn find(api: &Api, tenant: String, key: String) -> Result<MessageRecord, Refusal> {
+async fn find(api: &ApiState, tenant: String, key: String) -> Result<MessageRecord, ApiRefusal> {
     let key = MessageKey::new(tenant, key).map_err(|_| Problem::NotFound)?;
     Ok(api.state.store.message(key.message_id()).await?.ok_or(Problem::NotFound)?)
 }
 
-async fn answer_with(api: &Api, caller: &Caller, found: &MessageRecord) -> Result<Response, Refusal> {
+async fn answer_with(api: &ApiState, caller: &ApiCaller, found: &MessageRecord) -> Result<Response, ApiRefusal> {
     let message = api.state.store.message(found.id).await?.ok_or(Problem::NotFound)?;
-    Ok(Json(After { message: view_of(message, caller) }).into_response())
+    Ok(Json(MessageResponse { message: view_of(message, caller) }).into_response())
 }
 
-fn refused(refused: Refused) -> Refusal {
+fn submission_refusal(refused: SubmitError) -> ApiRefusal {
     match refused {
-        Refused::Invalid(invalid) => Refusal::body(invalid),
-        Refused::UnknownRecipient { .. } => {
-            Refusal::of(Problem::UnknownRecipient, "to.user", "is not in the directory")
+        SubmitError::Invalid(invalid) => ApiRefusal::body(invalid),
+        SubmitError::UnknownRecipient { .. } => {
+            ApiRefusal::with_fault(Problem::UnknownRecipient, "to.user", "is not in the directory")
         }
-        Refused::Suppressed { reason } => Refusal::of(Problem::Suppressed, "to", format!("is suppressed: {reason}")),
-        Refused::OtherContent => Problem::OtherContent.into(),
-        Refused::Template(error) => Refusal::of(Problem::Template, "template", error.to_string()),
-        Refused::Unsigned(problem) => {
+        SubmitError::Suppressed { reason } => {
+            ApiRefusal::with_fault(Problem::Suppressed, "to", format!("is suppressed: {reason}"))
+        }
+        SubmitError::OtherContent => Problem::OtherContent.into(),
+        SubmitError::Template(error) => ApiRefusal::with_fault(Problem::Template, "template", error.to_string()),
+        SubmitError::Unsigned(problem) => {
             tracing::error!(problem, "a message cannot be made");
             Problem::CannotMake.into()
         }
-        Refused::Directory(_) => Problem::NoDirectory.into(),
-        Refused::Store(error) => error.into(),
+        SubmitError::Directory(_) => Problem::NoDirectory.into(),
+        SubmitError::Store(error) => error.into(),
     }
 }
 
-fn not_done(error: MessageError) -> Refusal {
+fn not_done(error: MessageError) -> ApiRefusal {
     match error {
         MessageError::Command(error) => error.into(),
         MessageError::Store(error) => error.into(),
@@ -286,18 +288,18 @@ struct AcceptedView {
 /// A page of messages.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Messages)]
-struct Rows {
+struct MessagePage {
     pub messages: Vec<MessageView>,
     /// The cursor of the next page, if more rows follow.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
-    pub next: Option<Cursor<MessagePlace>>,
+    pub next: Option<PageCursor<MessagePlace>>,
 }
 
 /// A message with its attempts and the reports of providers.
 #[derive(Serialize, ToSchema)]
 #[schema(as = MessageStory)]
-struct Story {
+struct MessageStory {
     pub message: MessageView,
     pub attempts: Vec<AttemptRecord>,
     pub delivery_events: Vec<ReportRecord>,
@@ -306,20 +308,20 @@ struct Story {
 /// A message after a command.
 #[derive(Serialize, ToSchema)]
 #[schema(as = MessageAfter)]
-struct After {
+struct MessageResponse {
     pub message: MessageView,
 }
 
 /// Includes the address only if the token has `recipients:read`.
-fn view_of(record: MessageRecord, caller: &Caller) -> MessageView {
-    let url = url(&record.origin, caller);
+fn view_of(record: MessageRecord, caller: &ApiCaller) -> MessageView {
+    let url = message_path(&record.origin, caller);
     let envelope_to = if caller.sees_addresses() { record.envelope_to.clone() } else { String::new() };
     MessageView { record: MessageRecord { envelope_to, ..record }, url }
 }
 
 /// `None` for a digest's message.
-fn url(origin: &Origin, caller: &Caller) -> Option<String> {
-    let Origin::Single { key, .. } = origin else { return None };
+fn message_path(origin: &MessageOrigin, caller: &ApiCaller) -> Option<String> {
+    let MessageOrigin::Single { key, .. } = origin else { return None };
     // Percent-encodes everything, including `/`.
     let text = key.to_string();
     let (tenant, key) = text.split_once('/')?;

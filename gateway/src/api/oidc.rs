@@ -1,16 +1,16 @@
 //! Access tokens of one OIDC issuer: this makes the API a resource server (RFC 9068).
 //!
-//! `Jwt` returns its claims only after a `key` has verified them. `decide` maps claims to a caller, and
-//! [`Issuer`] caches the keys. We never log a token or a claim.
+//! `UnverifiedJwt` returns its claims only after a `key` has verified them. `decide` maps claims to a caller, and
+//! [`OidcIssuer`] caches the keys. We never log a token or a claim.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use jiff::{SignedDuration, Timestamp};
 use ring::digest::{SHA256, digest};
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Map, Value};
-use tidings_model::{api_token::Scope, command::BY_BYTES, hex, limits};
+use tidings_model::{api_token::TokenScope, command::BY_BYTES, hex, limits};
 
-use super::caller::Caller;
+use super::caller::ApiCaller;
 use crate::problem::Problem;
 
 mod issuer;
@@ -18,8 +18,8 @@ mod key;
 #[cfg(test)]
 mod tests;
 
-pub use issuer::Issuer;
-use key::{Algorithm, Key};
+pub use issuer::OidcIssuer;
+use key::{SignatureAlgorithm, VerifyingKey};
 
 /// Longest token in bytes.
 const BYTES: usize = 8 * 1024;
@@ -32,8 +32,8 @@ const SIGNED: usize = 2;
 const ENCRYPTED: usize = 4;
 
 /// A parsed token, not yet verified.
-struct Jwt<'a> {
-    pub algorithm: Algorithm,
+struct UnverifiedJwt<'a> {
+    pub algorithm: SignatureAlgorithm,
     pub kid: String,
     /// Header and payload, joined by a dot: the input of the signature.
     signed: &'a str,
@@ -42,43 +42,43 @@ struct Jwt<'a> {
 }
 
 #[derive(Deserialize)]
-struct Header {
+struct JwtHeader {
     typ: Option<String>,
     alg: String,
     kid: String,
     crit: Option<IgnoredAny>,
 }
 
-impl<'a> Jwt<'a> {
+impl<'a> UnverifiedJwt<'a> {
     /// Parses a token without verifying it.
     ///
     /// # Errors
     ///
     /// This is not an access token, or its algorithm is not allowed.
-    pub fn parse(text: &'a str, token_type: TokenType) -> Result<Self, Refused> {
+    pub fn parse(text: &'a str, token_type: TokenType) -> Result<Self, TokenError> {
         if text.len() > BYTES {
-            return Err(Refused::TooLong(BYTES));
+            return Err(TokenError::TooLong(BYTES));
         }
         match text.matches('.').count() {
             SIGNED => {}
-            0 => return Err(Refused::Opaque),
-            ENCRYPTED => return Err(Refused::Encrypted),
-            _ => return Err(Refused::Form),
+            0 => return Err(TokenError::Opaque),
+            ENCRYPTED => return Err(TokenError::Encrypted),
+            _ => return Err(TokenError::Form),
         }
-        let (signed, signature) = text.rsplit_once('.').ok_or(Refused::Form)?;
-        let (header, claims) = signed.split_once('.').ok_or(Refused::Form)?;
-        let decoded = |part: &str| URL_SAFE_NO_PAD.decode(part).map_err(|_| Refused::Form);
+        let (signed, signature) = text.rsplit_once('.').ok_or(TokenError::Form)?;
+        let (header, claims) = signed.split_once('.').ok_or(TokenError::Form)?;
+        let decoded = |part: &str| URL_SAFE_NO_PAD.decode(part).map_err(|_| TokenError::Form);
         let (header, claims, signature) = (decoded(header)?, decoded(claims)?, decoded(signature)?);
-        let header: Header = serde_json::from_slice(&header).map_err(|_| Refused::Header)?;
+        let header: JwtHeader = serde_json::from_slice(&header).map_err(|_| TokenError::Header)?;
         if header.crit.is_some() {
-            return Err(Refused::Critical);
+            return Err(TokenError::Critical);
         }
         let typ = header.typ.unwrap_or_default().to_ascii_lowercase();
         let typ = typ.strip_prefix("application/").unwrap_or(&typ);
         if typ != TYPE && !(token_type == TokenType::Jwt && ANY_TYPE.contains(&typ)) {
-            return Err(Refused::Type);
+            return Err(TokenError::Type);
         }
-        let algorithm = Algorithm::named(&header.alg).ok_or(Refused::Algorithm)?;
+        let algorithm = SignatureAlgorithm::named(&header.alg).ok_or(TokenError::Algorithm)?;
         Ok(Self { algorithm, kid: header.kid, signed, claims, signature })
     }
 
@@ -87,11 +87,11 @@ impl<'a> Jwt<'a> {
     /// # Errors
     ///
     /// The signature does not match this key, or the claims are unreadable.
-    pub fn claims(&self, key: &Key) -> Result<Map<String, Value>, Refused> {
-        if !key.verifies(self.algorithm, self.signed.as_bytes(), &self.signature) {
-            return Err(Refused::Signature);
+    pub fn verify_claims(&self, key: &VerifyingKey) -> Result<Map<String, Value>, TokenError> {
+        if !key.verify_signature(self.algorithm, self.signed.as_bytes(), &self.signature) {
+            return Err(TokenError::Signature);
         }
-        serde_json::from_slice(&self.claims).map_err(|_| Refused::Claims)
+        serde_json::from_slice(&self.claims).map_err(|_| TokenError::Claims)
     }
 }
 
@@ -102,36 +102,36 @@ const EVERY_TENANT: &str = "*";
 const HASH_BYTES: usize = 16;
 
 /// Maps verified claims to a caller. Scopes unknown to Tidings are ignored.
-fn decide(claims: &Map<String, Value>, trust: &Trust, now: Timestamp) -> Result<Caller, Refused> {
+fn decide_caller(claims: &Map<String, Value>, trust: &IssuerTrust, now: Timestamp) -> Result<ApiCaller, TokenError> {
     let text = |name: &str| claims.get(name).and_then(Value::as_str);
     if text("iss") != Some(&trust.issuer) {
-        return Err(Refused::Issuer);
+        return Err(TokenError::Issuer);
     }
     if !is_for(claims.get("aud"), &trust.audience) {
-        return Err(Refused::Audience);
+        return Err(TokenError::Audience);
     }
     if trust.token_type == TokenType::Jwt && may_be_id_token(claims, &trust.audience) {
-        return Err(Refused::IdToken);
+        return Err(TokenError::IdToken);
     }
-    let expires = claims.get("exp").and_then(time).ok_or(Refused::Expired)?;
+    let expires = claims.get("exp").and_then(time).ok_or(TokenError::Expired)?;
     if expires + LEEWAY <= now {
-        return Err(Refused::Expired);
+        return Err(TokenError::Expired);
     }
     if let Some(begins) = claims.get("nbf")
         && time(begins).is_none_or(|begins| now < begins - LEEWAY)
     {
-        return Err(Refused::NotYet);
+        return Err(TokenError::NotYet);
     }
-    let subject = text("sub").filter(|sub| limits::id("sub", sub).is_ok()).ok_or(Refused::Subject)?;
+    let subject = text("sub").filter(|sub| limits::check_id("sub", sub).is_ok()).ok_or(TokenError::Subject)?;
     let own_tenant = match text(&trust.tenant_claim) {
         Some(EVERY_TENANT) if trust.all_tenants => None,
-        Some(EVERY_TENANT) => return Err(Refused::EveryTenant),
-        Some(tenant) if limits::id("tenant", tenant).is_ok() => Some(tenant.to_owned()),
-        _ => return Err(Refused::Tenant),
+        Some(EVERY_TENANT) => return Err(TokenError::EveryTenant),
+        Some(tenant) if limits::check_id("tenant", tenant).is_ok() => Some(tenant.to_owned()),
+        _ => return Err(TokenError::Tenant),
     };
-    let scopes = text("scope").unwrap_or_default().split_ascii_whitespace().filter_map(Scope::named).collect();
+    let scopes = text("scope").unwrap_or_default().split_ascii_whitespace().filter_map(TokenScope::named).collect();
     let (issuer, former_tenants) = (Some(trust.issuer.clone()), Vec::new());
-    Ok(Caller { by: by(subject), issuer, own_tenant, former_tenants, scopes })
+    Ok(ApiCaller { by: audit_name(subject), issuer, own_tenant, former_tenants, scopes })
 }
 
 /// An ID token's audience is the client where the person logged in, and some claims appear only there
@@ -161,7 +161,7 @@ fn time(seconds: &Value) -> Option<Timestamp> {
 }
 
 /// Hashes email addresses and long subjects, because this name also goes into workflow history.
-fn by(subject: &str) -> String {
+fn audit_name(subject: &str) -> String {
     let plain = format!("oidc:{subject}");
     if plain.len() <= BY_BYTES && !plain.contains('@') {
         return plain;
@@ -170,7 +170,7 @@ fn by(subject: &str) -> String {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-enum Refused {
+enum TokenError {
     #[error("the token is longer than {0} bytes")]
     TooLong(usize),
     #[error("the token is not three parts in base64url")]
@@ -219,9 +219,9 @@ enum Refused {
     EveryTenant,
 }
 
-impl Refused {
+impl TokenError {
     /// Logs the reason and returns the problem for the client.
-    pub fn problem(self, trust: &Trust) -> Problem {
+    pub fn into_problem(self, trust: &IssuerTrust) -> Problem {
         tracing::warn!(reason = %self, issuer = trust.issuer, "an access token is refused");
         if matches!(self, Self::Away | Self::Unread) { Problem::NoIssuer } else { Problem::WrongToken }
     }
@@ -229,7 +229,7 @@ impl Refused {
 
 /// Configuration of the issuer: how far we trust its tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trust {
+pub struct IssuerTrust {
     /// Issuer URL. It must equal the claim `iss` exactly.
     pub issuer: String,
     /// Our own name. It must be in the claim `aud`.
@@ -252,7 +252,7 @@ pub enum TokenType {
 
 impl TokenType {
     #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         [Self::AccessToken, Self::Jwt].into_iter().find(|token_type| token_type.name() == name)
     }
 

@@ -12,19 +12,19 @@ use axum::{
 };
 use ring::digest::{SHA256, digest};
 use serde_json::{Map, Value, json};
-use tidings_model::{api_token::Scope, hex};
+use tidings_model::{api_token::TokenScope, hex};
 
 use super::{endpoint::Endpoint, if_match::etag};
-use crate::problem::{Details, Problem};
+use crate::problem::{Problem, ProblemDetails};
 
 pub(super) mod operation;
 mod shapes;
 #[cfg(test)]
 mod tests;
 
-use operation::{Header, Operation, Query, ResponseHeader, Schemas};
+use operation::{Operation, Query, RequestHeader, ResponseHeader, SchemaSet};
 
-pub(super) fn example(endpoint: Endpoint) -> Option<Value> {
+pub(super) fn example_body(endpoint: Endpoint) -> Option<Value> {
     endpoint.described().example
 }
 
@@ -32,8 +32,8 @@ const TOKEN: &str = "token";
 
 #[must_use]
 pub fn document() -> Value {
-    let mut schemas = Schemas::default();
-    schemas.add::<Details>();
+    let mut schemas = SchemaSet::default();
+    schemas.add_type::<ProblemDetails>();
     let (mut paths, mut tags) = (Map::new(), Vec::new());
     for endpoint in Endpoint::ALL {
         let operation = endpoint.described();
@@ -68,7 +68,7 @@ pub fn document() -> Value {
     })
 }
 
-fn in_json(endpoint: Endpoint, operation: Operation, schemas: &mut Schemas) -> Value {
+fn in_json(endpoint: Endpoint, operation: Operation, schemas: &mut SchemaSet) -> Value {
     schemas.extend(operation.schemas);
     let path = endpoint.documented_path().split('{').skip(1).filter_map(|part| part.split('}').next());
     let path = path.map(|name| operation::in_path(endpoint.documented_path(), name));
@@ -80,7 +80,7 @@ fn in_json(endpoint: Endpoint, operation: Operation, schemas: &mut Schemas) -> V
     };
     let answers = operation.answers.into_iter().map(|(status, answer)| (status.to_string(), answer));
     let mut described = json!({
-        "operationId": operation::id(endpoint.name()),
+        "operationId": operation::operation_id(endpoint.name()),
         "tags": [operation.tag.name()],
         "summary": endpoint.summary().trim_end_matches('.'),
         "description": format!("{} Scope: `{}`.", operation.description, endpoint.scope()),
@@ -105,7 +105,7 @@ pub fn text() -> String {
 
 fn parameters() -> Map<String, Value> {
     let queries = Query::ALL.into_iter().map(|query| (query.component().to_owned(), query.in_json()));
-    let headers = Header::ALL.into_iter().map(|header| (header.component().to_owned(), header.in_json()));
+    let headers = RequestHeader::ALL.into_iter().map(|header| (header.component().to_owned(), header.in_json()));
     queries.chain(headers).collect()
 }
 
@@ -114,7 +114,7 @@ fn headers() -> Map<String, Value> {
 }
 
 fn scheme() -> Value {
-    let scopes: Vec<_> = Scope::ALL.iter().map(|scope| format!("`{scope}`")).collect();
+    let scopes: Vec<_> = TokenScope::ALL.iter().map(|scope| format!("`{scope}`")).collect();
     let description = format!(
         "A token of `tidings tokens create`, or an access token (RFC 9068) of the configured issuer. The scope that a route \
          needs is its x-scope. The scopes are {}.",

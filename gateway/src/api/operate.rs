@@ -13,55 +13,55 @@ use axum::{
 use jiff::Timestamp;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use tidings_client::commands::{Commands, Done};
+use tidings_client::commands::{CommandResult, WorkflowCommands};
 use tidings_model::{
     Key,
-    command::{Dropped, Flushed, Held, Order, Released, Reopened, Retimed},
-    job::Task,
+    command::{CommandContext, DropResult, FlushResult, HoldResult, ReleaseResult, ReopenResult, RetimeResult},
+    job::JobTask,
     when,
 };
 use tidings_operations::{
-    digest::{PreviewError, PreviewView, latest_under_each_name, name_of, preview as previewed},
-    preview::Instead,
+    digest::{PreviewError, PreviewView, latest_under_each_name, name_of, preview_window as previewed},
+    preview::PreviewOverrides,
 };
-use tidings_services::{Deps, Error};
+use tidings_services::{StepError, StepServices};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::{
-    Api,
+    ApiState,
     body::{self, Why},
-    caller::Caller,
+    caller::ApiCaller,
     idempotency_key,
-    openapi::operation::{Header, Operation, Query, Tag},
-    params::{Named, Params, Question},
+    openapi::operation::{ApiTag, Operation, Query, RequestHeader},
+    params::{PathParams, QueryParams, TenantRead},
     pauses::hide_operators,
-    refusal::{Fault, Refusal},
+    refusal::{ApiRefusal, Fault},
 };
 use crate::problem::Problem;
 
 #[cfg(test)]
 mod tests;
 
-type Answer = Result<Json<Value>, Refusal>;
+type CommandResponse = Result<Json<Value>, ApiRefusal>;
 
 /// Extractor for a command: caller, key and body.
-pub(super) struct Call {
-    api: Api,
-    caller: Caller,
+pub(super) struct KeyCommand {
+    api: ApiState,
+    caller: ApiCaller,
     key: Key,
     idempotency_key: Option<String>,
     headers: HeaderMap,
     body: Bytes,
 }
 
-impl FromRequest<Api> for Call {
-    type Rejection = Refusal;
+impl FromRequest<ApiState> for KeyCommand {
+    type Rejection = ApiRefusal;
 
-    async fn from_request(request: Request, api: &Api) -> Result<Self, Refusal> {
+    async fn from_request(request: Request, api: &ApiState) -> Result<Self, ApiRefusal> {
         let (mut parts, body) = request.into_parts();
-        let Named((digest_type, user)) = Named::from_request_parts(&mut parts, api).await?;
-        let Question { caller, tenant } = Question::from_request_parts(&mut parts, api).await?;
+        let PathParams((digest_type, user)) = PathParams::from_request_parts(&mut parts, api).await?;
+        let TenantRead { caller, tenant } = TenantRead::from_request_parts(&mut parts, api).await?;
         let key = Key::new(tenant, digest_type, user).map_err(|_| Problem::NotFound)?;
         // A layer has already bounded and buffered the body.
         let body = to_bytes(body, usize::MAX).await.map_err(|_| Problem::TooSlow)?;
@@ -69,18 +69,18 @@ impl FromRequest<Api> for Call {
     }
 }
 
-impl Call {
-    fn new(api: Api, caller: Caller, key: Key, headers: HeaderMap, body: Bytes) -> Result<Self, Refusal> {
-        let idempotency_key = idempotency_key::read(&headers).map_err(Refusal::header)?.map(str::to_owned);
+impl KeyCommand {
+    fn new(api: ApiState, caller: ApiCaller, key: Key, headers: HeaderMap, body: Bytes) -> Result<Self, ApiRefusal> {
+        let idempotency_key = idempotency_key::read_header(&headers).map_err(ApiRefusal::header)?.map(str::to_owned);
         Ok(Self { api, caller, key, idempotency_key, headers, body })
     }
 
-    fn terms<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
-        body::read(&self.headers, &self.body)
+    fn terms<T: DeserializeOwned>(&self) -> Result<T, ApiRefusal> {
+        body::read_json(&self.headers, &self.body)
     }
 
     /// Derives the update id. Different commands may share one `Idempotency-Key`.
-    async fn update_id(&self, command: &str) -> Result<Option<String>, Refusal> {
+    async fn update_id(&self, command: &str) -> Result<Option<String>, ApiRefusal> {
         let Some(key) = &self.idempotency_key else { return Ok(None) };
         let (tenant, order) = (Some(self.key.tenant.as_str()), format!("{command} {}", self.key));
         let id = idempotency_key::order_id(&self.api, &self.caller, tenant, &order, key, &self.body).await?;
@@ -88,43 +88,50 @@ impl Call {
     }
 
     /// The key may be open under a former name, so this finds it first.
-    async fn carry_out(&self, order: Order, task: Task) -> Answer {
+    async fn carry_out(&self, order: CommandContext, task: JobTask) -> CommandResponse {
         let (id, commands) = (self.update_id(task.name()).await?, self.api.commands()?);
         let key = commands.open_name(&self.api.state.settings.names, &self.key).await?;
-        self.send(&commands, &key, id, order, task).await
+        self.send_command(&commands, &key, id, order, task).await
     }
 
     /// Returns 409 with the reason if a digest cannot be reopened.
-    async fn send(&self, commands: &Commands, key: &Key, id: Option<String>, order: Order, task: Task) -> Answer {
+    async fn send_command(
+        &self,
+        commands: &WorkflowCommands,
+        key: &Key,
+        id: Option<String>,
+        order: CommandContext,
+        task: JobTask,
+    ) -> CommandResponse {
         let workflow = commands.digest(key);
         let workflow = id.as_ref().map_or(workflow, |id| workflow.with_id(id));
         let done = workflow.send(&task, order, false).await?;
-        if let Done::Reopened(Reopened { refused: Some(why), .. }) = &done {
-            return Err(Refusal::conflict(why));
+        if let CommandResult::Reopened(ReopenResult { refused: Some(why), .. }) = &done {
+            return Err(ApiRefusal::conflict(why));
         }
         let mut done = json!(done);
         hide_operators(&self.api, &self.caller, &mut done).await?;
         Ok(Json(done))
     }
 
-    async fn without_terms(self, task: Task) -> Answer {
+    async fn without_terms(self, task: JobTask) -> CommandResponse {
         let Why { why } = self.terms()?;
-        self.carry_out(self.caller.order(why)?, task).await
+        self.carry_out(self.caller.as_operator(why)?, task).await
     }
 }
 
-pub(super) async fn flush(call: Call) -> Answer {
-    call.without_terms(Task::Flush).await
+pub(super) async fn flush(call: KeyCommand) -> CommandResponse {
+    call.without_terms(JobTask::Flush).await
 }
 
 /// Ends a hold. Overdue events are sent now.
-pub(super) async fn release(call: Call) -> Answer {
-    call.without_terms(Task::Release).await
+pub(super) async fn release(call: KeyCommand) -> CommandResponse {
+    call.without_terms(JobTask::Release).await
 }
 
 /// Drops the pending events and the digest in delivery.
-pub(super) async fn drop(call: Call) -> Answer {
-    call.without_terms(Task::Drop).await
+pub(super) async fn drop(call: KeyCommand) -> CommandResponse {
+    call.without_terms(JobTask::Drop).await
 }
 
 /// A hold.
@@ -138,10 +145,10 @@ struct HoldTerms {
 }
 
 /// Collects events without sending, until the hold ends.
-pub(super) async fn hold(call: Call) -> Answer {
+pub(super) async fn hold(call: KeyCommand) -> CommandResponse {
     let HoldTerms { why, until } = call.terms()?;
-    let (order, until) = (call.caller.order(why)?, later("until", until)?);
-    call.carry_out(order, Task::Hold { until }).await
+    let (order, until) = (call.caller.as_operator(why)?, parse_future("until", until)?);
+    call.carry_out(order, JobTask::Hold { until }).await
 }
 
 /// Another deadline.
@@ -154,10 +161,10 @@ struct RetimeTerms {
     at: Option<String>,
 }
 
-pub(super) async fn retime(call: Call) -> Answer {
+pub(super) async fn retime(call: KeyCommand) -> CommandResponse {
     let RetimeTerms { why, at } = call.terms()?;
-    let (order, at) = (call.caller.order(why)?, later("at", at)?);
-    call.carry_out(order, Task::Retime { at }).await
+    let (order, at) = (call.caller.as_operator(why)?, parse_future("at", at)?);
+    call.carry_out(order, JobTask::Retime { at }).await
 }
 
 /// A reopen.
@@ -175,9 +182,9 @@ struct ReopenTerms {
 
 /// Sends a digest that ended without a message, under its own id. The command goes to the workflow of the
 /// name that owns it.
-pub(super) async fn reopen(call: Call) -> Answer {
+pub(super) async fn reopen(call: KeyCommand) -> CommandResponse {
     let ReopenTerms { why, digest_id, may_duplicate } = call.terms()?;
-    let order = call.caller.order(why)?;
+    let order = call.caller.as_operator(why)?;
     let (store, names) = (&*call.api.state.store, &call.api.state.settings.names);
     let (key, digest_id) = if let Some(digest_id) = digest_id {
         (name_of(store, names, &call.key, digest_id).await?, digest_id)
@@ -186,45 +193,45 @@ pub(super) async fn reopen(call: Call) -> Answer {
         (latest.key, latest.digest_id)
     };
     let (id, commands) = (call.update_id("reopen").await?, call.api.commands()?);
-    call.send(&commands, &key, id, order, Task::Reopen { digest_id: Some(digest_id), may_duplicate }).await
+    call.send_command(&commands, &key, id, order, JobTask::Reopen { digest_id: Some(digest_id), may_duplicate }).await
 }
 
 /// Here the key is one path segment: `TENANT/TYPE/USER` with slashes as `%2F`. This route shares its path
 /// with a key's status, because a user may be called `reopen`.
 pub(super) async fn reopen_by_key(
-    State(api): State<Api>,
-    caller: Caller,
-    Named((key, command)): Named<(String, String)>,
+    State(api): State<ApiState>,
+    caller: ApiCaller,
+    PathParams((key, command)): PathParams<(String, String)>,
     uri: Uri,
     headers: HeaderMap,
     body: Bytes,
-) -> Result<Response, Refusal> {
+) -> Result<Response, ApiRefusal> {
     if command != "reopen" {
         return Ok(([(ALLOW, "GET,HEAD")], Problem::WrongMethod).into_response());
     }
-    let tenant = caller.tenant(Params::read(&uri, &Question::QUERY)?.text("tenant"))?;
-    let key = covered(&api, tenant, &key)?;
-    Ok(reopen(Call::new(api, caller, key, headers, body)?).await?.into_response())
+    let tenant = caller.tenant(QueryParams::from_query(&uri, &TenantRead::QUERY)?.text("tenant"))?;
+    let key = parse_key(&api, tenant, &key)?;
+    Ok(reopen(KeyCommand::new(api, caller, key, headers, body)?).await?.into_response())
 }
 
 /// Here the key is one path segment, e.g. with slashes as `%2F`. The parameter `why` gives the reason.
 pub(super) async fn delete_by_key(
-    State(api): State<Api>,
-    caller: Caller,
-    Named(key): Named<String>,
+    State(api): State<ApiState>,
+    caller: ApiCaller,
+    PathParams(key): PathParams<String>,
     uri: Uri,
     headers: HeaderMap,
-) -> Answer {
-    let mut params = Params::read(&uri, &["tenant", "why"])?;
-    let key = covered(&api, caller.tenant(params.text("tenant"))?, &key)?;
-    let why = params.text("why").ok_or_else(|| Refusal::parameter("why", "is required"))?;
+) -> CommandResponse {
+    let mut params = QueryParams::from_query(&uri, &["tenant", "why"])?;
+    let key = parse_key(&api, caller.tenant(params.text("tenant"))?, &key)?;
+    let why = params.text("why").ok_or_else(|| ApiRefusal::parameter("why", "is required"))?;
     // Hash this as if it were a body.
     let content = json!({"why": why}).to_string().into();
-    let call = Call::new(api, caller, key, headers, content)?;
-    call.carry_out(call.caller.order(why)?, Task::Drop).await
+    let call = KeyCommand::new(api, caller, key, headers, content)?;
+    call.carry_out(call.caller.as_operator(why)?, JobTask::Drop).await
 }
 
-fn covered(api: &Api, tenant: Option<String>, key: &str) -> Result<Key, Problem> {
+fn parse_key(api: &ApiState, tenant: Option<String>, key: &str) -> Result<Key, Problem> {
     let key: Key = key.parse().map_err(|_| Problem::NotFound)?;
     let names = &api.state.settings.names;
     if tenant.is_none_or(|tenant| names.tenant(&tenant) == names.tenant(&key.tenant)) {
@@ -236,36 +243,36 @@ fn covered(api: &Api, tenant: Option<String>, key: &str) -> Result<Key, Problem>
 
 /// Renders the message as we would send it now, or returns 404 if no window is open. This claims, stores and
 /// sends nothing.
-pub(super) async fn preview(call: Call) -> Answer {
-    let Api { state, making, .. } = &call.api;
+pub(super) async fn preview(call: KeyCommand) -> CommandResponse {
+    let ApiState { state, making, .. } = &call.api;
     let renderer = making.as_ref().ok_or(Problem::CannotMake)?.renderer.clone();
     let (store, directory) = (state.store.clone(), state.directory.clone());
-    let deps = Deps::for_previews(store, directory, renderer, state.settings.as_ref().clone());
+    let deps = StepServices::for_previews(store, directory, renderer, state.settings.as_ref().clone());
     let commands = call.api.commands()?;
     let key = commands.open_name(&state.settings.names, &call.key).await?;
-    let shown = previewed(&commands, &deps, &key, &Instead::default()).await;
-    let (due, preview) = shown.map_err(|error| failed(&call.key, error))?.ok_or(Problem::NotFound)?;
+    let shown = previewed(&commands, &deps, &key, &PreviewOverrides::default()).await;
+    let (due, preview) = shown.map_err(|error| preview_refusal(&call.key, error))?.ok_or(Problem::NotFound)?;
     let mut preview = json!(PreviewView::new(&due, preview));
     hide_operators(&call.api, &call.caller, &mut preview).await?;
     Ok(Json(preview))
 }
 
-fn failed(key: &Key, error: PreviewError) -> Refusal {
+fn preview_refusal(key: &Key, error: PreviewError) -> ApiRefusal {
     match error {
         PreviewError::Command(error) => error.into(),
-        PreviewError::Render(Error::Store(error)) => error.into(),
-        PreviewError::Render(Error::Directory(_)) => Problem::NoDirectory.into(),
+        PreviewError::Render(StepError::Store(error)) => error.into(),
+        PreviewError::Render(StepError::Directory(_)) => Problem::NoDirectory.into(),
         PreviewError::Render(error) => {
             tracing::warn!(%error, %key, "no preview of a key");
-            Refusal::conflict(&error.to_string())
+            ApiRefusal::conflict(&error.to_string())
         }
     }
 }
 
 /// Parses a future time, or a span from now.
-pub(super) fn later(field: &str, text: Option<String>) -> Result<Option<Timestamp>, Refusal> {
+pub(super) fn parse_future(field: &str, text: Option<String>) -> Result<Option<Timestamp>, ApiRefusal> {
     let read = |text: String| {
-        when::later(&text, Timestamp::now()).map_err(|problem| Refusal::body(Fault::new(field, problem)))
+        when::parse_later(&text, Timestamp::now()).map_err(|problem| ApiRefusal::body(Fault::new(field, problem)))
     };
     text.map(read).transpose()
 }
@@ -273,8 +280,8 @@ pub(super) fn later(field: &str, text: Option<String>) -> Result<Option<Timestam
 const REASON: &str = "ticket 812";
 
 fn command(description: &'static str) -> Operation {
-    Operation::new(Tag::Commands, description)
-        .header(Header::IdempotencyKey)
+    Operation::new(ApiTag::Commands, description)
+        .header(RequestHeader::IdempotencyKey)
         .problem(Problem::Conflict)
         .problem(Problem::OtherContent)
         .problem(Problem::NoAnswer)
@@ -287,34 +294,34 @@ pub(crate) fn describe_flush() -> Operation {
     )
     .query(&[Query::Tenant])
     .body::<Why>(&[("A reason", json!({"why": REASON}))])
-    .answer::<Flushed>(200, "The events that go out.")
+    .answer::<FlushResult>(200, "The events that go out.")
 }
 
 pub(crate) fn describe_hold() -> Operation {
     command("The key collects events and sends nothing until the hold ends.")
         .query(&[Query::Tenant])
         .body::<HoldTerms>(&[("For two hours", json!({"why": "wrong prices", "until": "2h"}))])
-        .answer::<Held>(200, "The events that wait.")
+        .answer::<HoldResult>(200, "The events that wait.")
 }
 
 pub(crate) fn describe_release() -> Operation {
     command("What is overdue goes out at once.")
         .query(&[Query::Tenant])
         .body::<Why>(&[("A reason", json!({"why": REASON}))])
-        .answer::<Released>(200, "The events that wait, and their time.")
+        .answer::<ReleaseResult>(200, "The events that wait, and their time.")
 }
 
 pub(crate) fn describe_drop() -> Operation {
     command("The events stay in the ledger, and a digest in delivery ends, unless an attempt is past the dot.")
         .query(&[Query::Tenant])
         .body::<Why>(&[("A reason", json!({"why": REASON}))])
-        .answer::<Dropped>(200, "The events that go nowhere.")
+        .answer::<DropResult>(200, "The events that go nowhere.")
 }
 
 pub(crate) fn describe_delete_by_key() -> Operation {
     command("The command drop, with the key in one part of the path and the reason in the query.")
         .query(&[Query::Tenant, Query::RequiredWhy])
-        .answer::<Dropped>(200, "The events that go nowhere.")
+        .answer::<DropResult>(200, "The events that go nowhere.")
 }
 
 pub(crate) fn describe_retime() -> Operation {
@@ -325,18 +332,18 @@ pub(crate) fn describe_retime() -> Operation {
     command("Without at the deadline is what the configuration of today and the recipient's choices make.")
         .query(&[Query::Tenant])
         .body::<RetimeTerms>(&bodies)
-        .answer::<Retimed>(200, "The deadline before and now.")
+        .answer::<RetimeResult>(200, "The deadline before and now.")
 }
 
 pub(crate) fn describe_reopen() -> Operation {
     command("A digest that was dropped or failed goes out under its own id, and collects nothing new.")
         .query(&[Query::Tenant])
         .body::<ReopenTerms>(&[("The latest digest", json!({"why": REASON}))])
-        .answer::<Reopened>(200, "The events that go out.")
+        .answer::<ReopenResult>(200, "The events that go out.")
 }
 
 pub(crate) fn describe_preview() -> Operation {
-    Operation::new(Tag::Commands, "Nothing is claimed, stored or sent. If no window is open, the answer is 404.")
+    Operation::new(ApiTag::Commands, "Nothing is claimed, stored or sent. If no window is open, the answer is 404.")
         .query(&[Query::Tenant])
         .answer::<PreviewView>(200, "The message and its window.")
         .problem(Problem::Conflict)

@@ -12,23 +12,23 @@ use axum::{
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tidings_model::pause::{Pause, Paused, Scope};
+use tidings_model::pause::{Pause, PauseDetails, PauseScope};
 use tidings_operations::{
     at_rate,
-    pauses::{self, Resumed, by_id, latest, running, scope},
+    pauses::{self, ResumeOutcome, by_id, latest_pause, parse_scope, running_workflows},
 };
 use tidings_services::choices;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::{
-    Api,
+    ApiState,
     body::{self, Why},
-    caller::Caller,
-    openapi::operation::{Operation, Query, Tag},
-    operate::later,
-    params::{AnyTenant, Named, Params},
-    refusal::{Fault, Refusal},
+    caller::ApiCaller,
+    openapi::operation::{ApiTag, Operation, Query},
+    operate::parse_future,
+    params::{AnyTenant, PathParams, QueryParams},
+    refusal::{ApiRefusal, Fault},
 };
 use crate::problem::Problem;
 
@@ -38,7 +38,7 @@ const RATE: u32 = 50;
 /// The pauses of a listing.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Pauses)]
-pub(super) struct Rows {
+pub(super) struct PausePage {
     rows: Vec<Pause>,
 }
 
@@ -58,7 +58,7 @@ pub(super) struct PauseEnded {
 }
 
 /// A token for one tenant should not see who paused all tenants, nor why.
-fn hide_operator(caller: &Caller, pause: &mut Pause) {
+fn hide_operator(caller: &ApiCaller, pause: &mut Pause) {
     if caller.own_tenant.is_some() && pause.scope.tenant.is_none() {
         pause.forget_operator();
     }
@@ -66,25 +66,29 @@ fn hide_operator(caller: &Caller, pause: &mut Pause) {
 
 /// Without a tenant, this lists every pause. Otherwise it lists those covering the tenant, including pauses
 /// for all tenants. Ended ones need `all`.
-pub(super) async fn list(State(api): State<Api>, caller: Caller, uri: Uri) -> Result<Json<Rows>, Refusal> {
-    let mut params = Params::read(&uri, &["tenant", "all"])?;
+pub(super) async fn list(
+    State(api): State<ApiState>,
+    caller: ApiCaller,
+    uri: Uri,
+) -> Result<Json<PausePage>, ApiRefusal> {
+    let mut params = QueryParams::from_query(&uri, &["tenant", "all"])?;
     let tenant = caller.tenant(params.text("tenant"))?;
     let mut pauses = api.state.store.pauses(params.flag("all")?, Timestamp::now()).await?;
     let names = &api.state.settings.names;
     pauses.retain(|pause| {
-        tenant.as_ref().is_none_or(|tenant| names.scope(&pause.scope).covers_tenant(names.tenant(tenant)))
+        tenant.as_ref().is_none_or(|tenant| names.scope_today(&pause.scope).covers_tenant(names.tenant(tenant)))
     });
     for pause in &mut pauses {
         hide_operator(&caller, pause);
     }
-    Ok(Json(Rows { rows: pauses }))
+    Ok(Json(PausePage { rows: pauses }))
 }
 
 /// A pause.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = PauseTerms)]
 #[serde(deny_unknown_fields)]
-struct Terms {
+struct PauseTerms {
     /// The keys: `type=activity`, `tenant=acme and type=activity`, or `all`.
     #[serde(rename = "where")]
     words: String,
@@ -99,34 +103,34 @@ struct Terms {
 
 /// Changes the existing pause if it has the same scope. Returns 201 if none was in force.
 pub(super) async fn pause(
-    State(api): State<Api>,
+    State(api): State<ApiState>,
     AnyTenant { caller, tenant }: AnyTenant,
     headers: HeaderMap,
     bytes: Bytes,
-) -> Result<(StatusCode, Json<PauseStarted>), Refusal> {
-    let Terms { words, why, until, messages } = body::read(&headers, &bytes)?;
-    let scope = scope(&words).map_err(|problem| Refusal::body(Fault::new("where", problem)))?;
+) -> Result<(StatusCode, Json<PauseStarted>), ApiRefusal> {
+    let PauseTerms { words, why, until, messages } = body::read_json(&headers, &bytes)?;
+    let scope = parse_scope(&words).map_err(|problem| ApiRefusal::body(Fault::new("where", problem)))?;
     let names = &api.state.settings.names;
-    let scope = of_tenant(names.scope(&scope), tenant.map(|tenant| names.tenant(&tenant).to_owned()))?;
+    let scope = of_tenant(names.scope_today(&scope), tenant.map(|tenant| names.tenant(&tenant).to_owned()))?;
     if messages && scope.tenant.is_none() && scope.digest_type.is_some() {
         let problem = "single messages have no digest type; name their tenant in where";
-        return Err(Refusal::body(Fault::new("messages", problem)));
+        return Err(ApiRefusal::body(Fault::new("messages", problem)));
     }
-    let (order, until, now) = (caller.order(why)?, later("until", until)?, Timestamp::now());
-    let paused = Paused { by: order.by, why: order.why, since: now, until };
+    let (order, until, now) = (caller.as_operator(why)?, parse_future("until", until)?, Timestamp::now());
+    let paused = PauseDetails { by: order.by, why: order.why, since: now, until };
     let store = &*api.state.store;
-    let before = latest(store, names, &scope).await?;
+    let before = latest_pause(store, names, &scope).await?;
     let pause = store.pause(&scope, messages, &paused).await?;
-    wake(&api, scope, messages || before.as_ref().is_some_and(|before| before.messages));
+    signal_keys(&api, scope, messages || before.as_ref().is_some_and(|before| before.messages));
     let known = before.is_some_and(|before| before.in_force(now));
     let status = if known { StatusCode::OK } else { StatusCode::CREATED };
     Ok((status, Json(PauseStarted { pause })))
 }
 
 /// Fills in the tenant or rejects a different one.
-fn of_tenant(scope: Scope, tenant: Option<String>) -> Result<Scope, Problem> {
+fn of_tenant(scope: PauseScope, tenant: Option<String>) -> Result<PauseScope, Problem> {
     match (scope.tenant.as_ref(), tenant) {
-        (None, tenant) => Ok(Scope { tenant, ..scope }),
+        (None, tenant) => Ok(PauseScope { tenant, ..scope }),
         (Some(named), Some(tenant)) if *named != tenant => Err(Problem::NotFound),
         (Some(_), _) => Ok(scope),
     }
@@ -134,29 +138,29 @@ fn of_tenant(scope: Scope, tenant: Option<String>) -> Result<Scope, Problem> {
 
 /// A token for one tenant can end only this tenant's pauses.
 pub(super) async fn resume(
-    State(api): State<Api>,
-    Named(id): Named<Uuid>,
+    State(api): State<ApiState>,
+    PathParams(id): PathParams<Uuid>,
     AnyTenant { caller, tenant }: AnyTenant,
     headers: HeaderMap,
     bytes: Bytes,
-) -> Result<Json<PauseEnded>, Refusal> {
-    let Why { why } = body::read(&headers, &bytes)?;
-    let entry = caller.order(why)?.entry("resume", Timestamp::now());
+) -> Result<Json<PauseEnded>, ApiRefusal> {
+    let Why { why } = body::read_json(&headers, &bytes)?;
+    let entry = caller.as_operator(why)?.audit_entry("resume", Timestamp::now());
     let names = &api.state.settings.names;
     let tenant = tenant.map(|tenant| names.tenant(&tenant).to_owned());
-    let is_of = |pause: &Pause| tenant.is_none() || names.scope(&pause.scope).tenant == tenant;
+    let is_of = |pause: &Pause| tenant.is_none() || names.scope_today(&pause.scope).tenant == tenant;
     let known = by_id(&*api.state.store, id).await?.filter(is_of).ok_or(Problem::NotFound)?;
-    let Resumed { ended, mut still } = pauses::resume(&*api.state.store, names, &known, &entry).await?;
+    let ResumeOutcome { ended, mut still } = pauses::resume(&*api.state.store, names, &known, &entry).await?;
     for pause in &mut still {
         hide_operator(&caller, pause);
     }
-    wake(&api, known.scope, known.messages);
+    signal_keys(&api, known.scope, known.messages);
     Ok(Json(PauseEnded { ended, still }))
 }
 
 /// Hides who paused all tenants, and why, from a token for one tenant. Note: this appears both in fields and
 /// inside reason texts.
-pub(super) async fn hide_operators(api: &Api, caller: &Caller, answer: &mut Value) -> Result<(), Refusal> {
+pub(super) async fn hide_operators(api: &ApiState, caller: &ApiCaller, answer: &mut Value) -> Result<(), ApiRefusal> {
     let mut foreign = Vec::new();
     if caller.own_tenant.is_none() || !names_pauses(answer, &mut foreign) {
         return Ok(());
@@ -169,19 +173,19 @@ pub(super) async fn hide_operators(api: &Api, caller: &Caller, answer: &mut Valu
     for paused in foreign {
         let mut hidden = paused.clone();
         hidden.forget_operator();
-        hide(answer, &paused, &hidden);
+        replace_paused(answer, &paused, &hidden);
     }
     Ok(())
 }
 
 /// Returns `true` if this mentions a pause, and collects pauses found in fields.
-fn names_pauses(answer: &Value, found: &mut Vec<Paused>) -> bool {
+fn names_pauses(answer: &Value, found: &mut Vec<PauseDetails>) -> bool {
     match answer {
         Value::String(text) => text.contains("paused by "),
         // Uses `count`, not `any`, because every element may add a pause.
         Value::Array(items) => items.iter().filter(|item| names_pauses(item, found)).count() > 0,
         Value::Object(fields) => {
-            let met = ["pause", "paused"].iter().filter_map(|name| Paused::deserialize(fields.get(*name)?).ok());
+            let met = ["pause", "paused"].iter().filter_map(|name| PauseDetails::deserialize(fields.get(*name)?).ok());
             found.extend(met);
             let names = fields.values().filter(|value| names_pauses(value, found)).count() > 0;
             names || !found.is_empty()
@@ -190,41 +194,41 @@ fn names_pauses(answer: &Value, found: &mut Vec<Paused>) -> bool {
     }
 }
 
-fn hide(answer: &mut Value, paused: &Paused, hidden: &Paused) {
+fn replace_paused(answer: &mut Value, paused: &PauseDetails, hidden: &PauseDetails) {
     match answer {
         Value::String(text) => *text = text.replace(&paused.to_string(), &hidden.to_string()),
-        Value::Array(items) => items.iter_mut().for_each(|item| hide(item, paused, hidden)),
+        Value::Array(items) => items.iter_mut().for_each(|item| replace_paused(item, paused, hidden)),
         object if *object == json!(paused) => *object = json!(hidden),
-        Value::Object(fields) => fields.values_mut().for_each(|value| hide(value, paused, hidden)),
+        Value::Object(fields) => fields.values_mut().for_each(|value| replace_paused(value, paused, hidden)),
         _ => {}
     }
 }
 
 /// Signals running keys in the background. A missed key will notice within an hour.
-fn wake(api: &Api, scope: Scope, messages: bool) {
+fn signal_keys(api: &ApiState, scope: PauseScope, messages: bool) {
     let Ok(temporal) = api.temporal() else {
         tracing::warn!(%scope, "no key is signalled: Temporal has not answered yet");
         return;
     };
     let settings = api.state.settings.clone();
     tokio::spawn(async move {
-        let ids = match running(&temporal, &settings.names, &scope, messages).await {
+        let ids = match running_workflows(&temporal, &settings.names, &scope, messages).await {
             Ok(ids) => ids,
             Err(error) => return tracing::warn!(%scope, %error, "no key is signalled"),
         };
         let (all, mut failed) = (ids.len(), 0_usize);
-        let send = |id: String| choices::signal(&temporal, id);
+        let send = |id: String| choices::signal_workflow(&temporal, id);
         at_rate(ids, RATE, send, |answer| failed += usize::from(answer.is_err())).await;
         tracing::info!(%scope, all, failed, "the running workflows of a pause are signalled");
     });
 }
 
-const TAG: Tag = Tag::Pauses;
+const TAG: ApiTag = ApiTag::Pauses;
 
 pub(crate) fn describe_list() -> Operation {
     Operation::new(TAG, "The pauses of a tenant are its own and those of all tenants.")
         .query(&[Query::Tenant, Query::All])
-        .answer::<Rows>(200, "The pauses.")
+        .answer::<PausePage>(200, "The pauses.")
 }
 
 pub(crate) fn describe_pause() -> Operation {
@@ -234,7 +238,7 @@ pub(crate) fn describe_pause() -> Operation {
     ];
     Operation::new(TAG, "Events collect, and nothing goes out. A pause of the same scope gets the new terms.")
         .query(&[Query::Tenant])
-        .body::<Terms>(&bodies)
+        .body::<PauseTerms>(&bodies)
         .answer::<PauseStarted>(200, "The scope was paused before.")
         .answer::<PauseStarted>(201, "The scope is paused now.")
         .link(200, "Resume", "id", "$response.body#/pause/id")
@@ -259,7 +263,7 @@ mod tests {
     #[test]
     fn a_pause_of_all_tenants_keeps_its_times_wherever_an_answer_names_it() {
         let since = Timestamp::from_second(1_800_000_000).unwrap();
-        let paused = |by: &str| Paused { by: by.into(), why: "zeta is attacked".into(), since, until: None };
+        let paused = |by: &str| PauseDetails { by: by.into(), why: "zeta is attacked".into(), since, until: None };
         let (foreign, own) = (paused("root"), paused("ann"));
         let mut hidden = foreign.clone();
         hidden.forget_operator();
@@ -270,7 +274,7 @@ mod tests {
         assert!(!names_pauses(&json!({"events": 1, "why": "paused until Monday", "paused": null}), &mut found));
         assert!(names_pauses(&json!({"why": foreign.to_string()}), &mut found) && found.is_empty());
         assert!(names_pauses(&answer, &mut found) && found == [foreign.clone()]);
-        hide(&mut answer, &foreign, &hidden);
+        replace_paused(&mut answer, &foreign, &hidden);
         assert_eq!(
             answer,
             json!({

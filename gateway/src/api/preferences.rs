@@ -14,26 +14,26 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tidings_model::{
     Key,
-    limits::Invalid,
-    records::{Facts, Preferences},
+    limits::InvalidField,
+    records::{KeyFacts, Preferences},
     settings::DigestSettings,
     when,
 };
-use tidings_services::choices::{self, Chosen, Error, PreferencesView};
+use tidings_services::choices::{self, PreferencesError, PreferencesView, StoredPreferences};
 use utoipa::ToSchema;
 
 use super::{
-    Api, body,
-    caller::Caller,
-    if_match::{self, Seen, etag},
-    openapi::operation::{Header, Operation, ResponseHeader, Tag},
-    params::{Change, Named, Question},
+    ApiState, body,
+    caller::ApiCaller,
+    if_match::{self, ExpectedVersion, etag},
+    openapi::operation::{ApiTag, Operation, RequestHeader, ResponseHeader},
+    params::{PathParams, TenantRead, TenantWrite},
     pauses::hide_operators,
-    refusal::Refusal,
+    refusal::ApiRefusal,
 };
 use crate::problem::Problem;
 
-const TAG: Tag = Tag::Preferences;
+const TAG: ApiTag = ApiTag::Preferences;
 
 /// All choices of a recipient for a digest type.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -70,46 +70,49 @@ struct ConsentView<'a> {
 }
 
 pub(super) async fn show(
-    State(api): State<Api>,
-    Question { caller, tenant, .. }: Question,
-    Named((user, digest_type)): Named<(String, String)>,
-) -> Result<Response, Refusal> {
-    shown(&api, &caller, &key(&api, tenant, digest_type, user)?).await
+    State(api): State<ApiState>,
+    TenantRead { caller, tenant, .. }: TenantRead,
+    PathParams((user, digest_type)): PathParams<(String, String)>,
+) -> Result<Response, ApiRefusal> {
+    preferences_response(&api, &caller, &checked_key(&api, tenant, digest_type, user)?).await
 }
 
 pub(super) fn describe_show() -> Operation {
     Operation::new(TAG, "Answers with the choices, what is in force, and when a window would be due.")
-        .query(&Question::QUERY)
+        .query(&TenantRead::QUERY)
         .answer_with::<PreferencesView<'_>>(200, "The choices and their effect.", &[ResponseHeader::Tag])
 }
 
 /// Replaces all preferences, if `If-Match` names the current version.
 pub(super) async fn put(
-    State(api): State<Api>,
-    Change { caller, tenant, order, .. }: Change,
-    Named((user, digest_type)): Named<(String, String)>,
+    State(api): State<ApiState>,
+    TenantWrite { caller, tenant, order, .. }: TenantWrite,
+    PathParams((user, digest_type)): PathParams<(String, String)>,
     headers: HeaderMap,
     bytes: Bytes,
-) -> Result<Response, Refusal> {
-    let Choice { cadence, zone, at, quiet, off, paused_until } = body::read(&headers, &bytes)?;
+) -> Result<Response, ApiRefusal> {
+    let Choice { cadence, zone, at, quiet, off, paused_until } = body::read_json(&headers, &bytes)?;
     let wanted = Preferences { cadence, zone, at, quiet, off, paused_until };
-    let key = key(&api, tenant, digest_type, user)?;
-    let expected = match if_match::read(&headers)?.ok_or(Problem::NoVersion)? {
-        Seen::Any => None,
+    let key = checked_key(&api, tenant, digest_type, user)?;
+    let expected = match if_match::read_header(&headers)?.ok_or(Problem::NoVersion)? {
+        ExpectedVersion::Any => None,
         // A tag we never issued matches no version.
-        Seen::Tag(tag) => Some(tag.parse().unwrap_or(u64::MAX)),
+        ExpectedVersion::Tag(tag) => Some(tag.parse().unwrap_or(u64::MAX)),
     };
     let (store, settings) = (&*api.state.store, &api.state.settings);
-    let changed = choices::change(store, settings, &key, |_| wanted.clone(), expected, &order, Timestamp::now()).await;
+    let changed =
+        choices::update_preferences(store, settings, &key, |_| wanted.clone(), expected, &order, Timestamp::now())
+            .await;
     match changed {
-        Ok(Chosen { changed: true, .. }) => api.state.wake([&key]).await,
-        Ok(Chosen { changed: false, .. }) => {}
+        Ok(StoredPreferences { changed: true, .. }) => api.state.wake_windows([&key]).await,
+        Ok(StoredPreferences { changed: false, .. }) => {}
         // The first response may have been lost, so we accept a repeated request if its values are already
         // stored (RFC 9110, section 13.1.1).
-        Err(Error::Conflict(_)) if has_chosen(&store.facts(&key).await?, settings.digest(&key), &wanted) => {}
-        Err(error) => return Err(refused(error)),
+        Err(PreferencesError::Conflict(_)) if has_chosen(&store.facts(&key).await?, settings.digest(&key), &wanted) => {
+        }
+        Err(error) => return Err(choice_refusal(error)),
     }
-    shown(&api, &caller, &key).await
+    preferences_response(&api, &caller, &key).await
 }
 
 pub(super) fn describe_put() -> Operation {
@@ -122,8 +125,8 @@ pub(super) fn describe_put() -> Operation {
         "An omitted field is the default again. A repeated request whose wish is true already is answered \
          with 200.",
     )
-    .query(&Change::QUERY)
-    .header(Header::RequiredIfMatch)
+    .query(&TenantWrite::QUERY)
+    .header(RequestHeader::RequiredIfMatch)
     .body::<Choice>(&bodies)
     .answer_with::<PreferencesView<'_>>(200, "The choices and their effect.", &[ResponseHeader::Tag])
     .problem(Problem::NoVersion)
@@ -131,70 +134,70 @@ pub(super) fn describe_put() -> Operation {
 }
 
 pub(super) async fn show_consent(
-    State(api): State<Api>,
-    Question { tenant, .. }: Question,
-    Named((user, digest_type)): Named<(String, String)>,
-) -> Result<Response, Refusal> {
-    consent(&api, &key(&api, tenant, digest_type, user)?).await
+    State(api): State<ApiState>,
+    TenantRead { tenant, .. }: TenantRead,
+    PathParams((user, digest_type)): PathParams<(String, String)>,
+) -> Result<Response, ApiRefusal> {
+    consent_response(&api, &checked_key(&api, tenant, digest_type, user)?).await
 }
 
 pub(super) fn describe_show_consent() -> Operation {
     Operation::new(TAG, "A recipient consents unless the consent was withdrawn.")
-        .query(&Question::QUERY)
+        .query(&TenantRead::QUERY)
         .answer_with::<ConsentView<'_>>(200, "The consent.", &[ResponseHeader::Tag])
 }
 
 /// `If-Match` is optional, because the body already is the complete state.
 pub(super) async fn put_consent(
-    State(api): State<Api>,
-    Change { tenant, order, .. }: Change,
-    Named((user, digest_type)): Named<(String, String)>,
+    State(api): State<ApiState>,
+    TenantWrite { tenant, order, .. }: TenantWrite,
+    PathParams((user, digest_type)): PathParams<(String, String)>,
     headers: HeaderMap,
     bytes: Bytes,
-) -> Result<Response, Refusal> {
-    let Consent { consent: wanted } = body::read(&headers, &bytes)?;
-    let key = key(&api, tenant, digest_type, user)?;
+) -> Result<Response, ApiRefusal> {
+    let Consent { consent: wanted } = body::read_json(&headers, &bytes)?;
+    let key = checked_key(&api, tenant, digest_type, user)?;
     let (store, settings) = (&*api.state.store, &api.state.settings);
     let before = store.facts(&key).await?.consent;
-    if let Some(Seen::Tag(tag)) = if_match::read(&headers)?
+    if let Some(ExpectedVersion::Tag(tag)) = if_match::read_header(&headers)?
         && tag != consent_tag(before)
         && before != wanted
     {
         return Err(Problem::Changed.into());
     }
-    choices::consent(store, settings, &key, wanted, &order, Timestamp::now()).await.map_err(refused)?;
+    choices::set_consent(store, settings, &key, wanted, &order, Timestamp::now()).await.map_err(choice_refusal)?;
     if before != wanted {
-        api.state.wake([&key]).await;
+        api.state.wake_windows([&key]).await;
     }
-    consent(&api, &key).await
+    consent_response(&api, &key).await
 }
 
 pub(super) fn describe_put_consent() -> Operation {
     let bodies = [("Withdrawn", json!({"consent": false})), ("Given", json!({"consent": true}))];
     Operation::new(TAG, "A withdrawn consent takes effect at once, also for the open window.")
-        .query(&Change::QUERY)
-        .header(Header::IfMatch)
+        .query(&TenantWrite::QUERY)
+        .header(RequestHeader::IfMatch)
         .body::<Consent>(&bodies)
         .answer_with::<ConsentView<'_>>(200, "The consent.", &[ResponseHeader::Tag])
         .problem(Problem::Changed)
 }
 
 /// Suggesting similar types is safe, because this caller's token is valid for the tenant.
-fn key(api: &Api, tenant: String, digest_type: String, user: String) -> Result<Key, Refusal> {
+fn checked_key(api: &ApiState, tenant: String, digest_type: String, user: String) -> Result<Key, ApiRefusal> {
     let key = Key::new(tenant, digest_type, user).map_err(|_| Problem::NotFound)?;
-    let unknown = |invalid: Invalid| Refusal::of(Problem::NotFound, "type", invalid.problem);
+    let unknown = |invalid: InvalidField| ApiRefusal::with_fault(Problem::NotFound, "type", invalid.problem);
     api.state.settings.check_digest(&key).map_err(unknown)?;
-    Ok(api.state.settings.names.today(&key))
+    Ok(api.state.settings.names.key_today(&key))
 }
 
 /// A category may be stored under a former name.
-fn has_chosen(facts: &Facts, digest: Option<&DigestSettings>, wanted: &Preferences) -> bool {
+fn has_chosen(facts: &KeyFacts, digest: Option<&DigestSettings>, wanted: &Preferences) -> bool {
     let chosen = &facts.preferences;
     let off = digest.map_or_else(|| chosen.off.clone(), |digest| digest.off_today(&chosen.off));
     Preferences { off, ..chosen.clone() } == *wanted
 }
 
-async fn shown(api: &Api, caller: &Caller, key: &Key) -> Result<Response, Refusal> {
+async fn preferences_response(api: &ApiState, caller: &ApiCaller, key: &Key) -> Result<Response, ApiRefusal> {
     let settings = api.state.settings.digest(key).ok_or(Problem::NotFound)?;
     let (facts, now) = (api.state.store.facts(key).await?, Timestamp::now());
     let limits = api.state.settings.frequency_limits(settings);
@@ -204,7 +207,7 @@ async fn shown(api: &Api, caller: &Caller, key: &Key) -> Result<Response, Refusa
     Ok(([(ETAG, etag(&facts.revision.to_string()))], Json(view)).into_response())
 }
 
-async fn consent(api: &Api, key: &Key) -> Result<Response, Refusal> {
+async fn consent_response(api: &ApiState, key: &Key) -> Result<Response, ApiRefusal> {
     let consent = api.state.store.facts(key).await?.consent;
     Ok(([(ETAG, etag(consent_tag(consent)))], Json(ConsentView { key, consent })).into_response())
 }
@@ -213,11 +216,11 @@ const fn consent_tag(consent: bool) -> &'static str {
     if consent { "given" } else { "withdrawn" }
 }
 
-fn refused(error: Error) -> Refusal {
+fn choice_refusal(error: PreferencesError) -> ApiRefusal {
     match error {
-        Error::Invalid(invalid) => Refusal::body(invalid),
-        Error::UnknownType(_) => Problem::NotFound.into(),
-        Error::Conflict(_) => Problem::Changed.into(),
-        Error::Store(error) => error.into(),
+        PreferencesError::Invalid(invalid) => ApiRefusal::body(invalid),
+        PreferencesError::UnknownType(_) => Problem::NotFound.into(),
+        PreferencesError::Conflict(_) => Problem::Changed.into(),
+        PreferencesError::Store(error) => error.into(),
     }
 }

@@ -12,12 +12,12 @@ use serde::Deserialize;
 use serde_json::json;
 use tidings_model::{
     PersonId,
-    command::Order,
-    records::{Facts, ListedRecipient, Recipient, RecipientFilter},
-    step::{AuditInput, Note},
+    command::CommandContext,
+    records::{KeyFacts, ListedRecipient, Recipient, RecipientFilter},
+    step::{AuditInput, AuditNote},
 };
 use tidings_operations::{
-    erase::{self, Erasure},
+    erase::{self, PersonErasure},
     move_person::{self, MoveKind, PersonMove},
     person_keys,
 };
@@ -28,11 +28,11 @@ use tidings_services::{
 use utoipa::ToSchema;
 
 use super::{
-    Api, body,
-    caller::Caller,
-    openapi::operation::{Operation, Query, Tag},
-    params::{Change, Named, Params, Question},
-    refusal::{Fault, Refusal},
+    ApiState, body,
+    caller::ApiCaller,
+    openapi::operation::{ApiTag, Operation, Query},
+    params::{PathParams, QueryParams, TenantRead, TenantWrite},
+    refusal::{ApiRefusal, Fault},
 };
 use crate::problem::Problem;
 
@@ -41,22 +41,22 @@ mod fields;
 
 pub(super) use bulk::{describe_post, post};
 
-const TAG: Tag = Tag::Recipients;
+const TAG: ApiTag = ApiTag::Recipients;
 const LIST: [Query; 7] =
     [Query::Tenant, Query::Address, Query::Zone, Query::Locale, Query::Suppressed, Query::Limit, Query::After];
 
 /// Returns 201 if the recipient is new, else 200. The body replaces the whole row.
 pub(super) async fn put(
-    State(api): State<Api>,
-    Change { caller, tenant, order }: Change,
-    Named(user): Named<String>,
+    State(api): State<ApiState>,
+    TenantWrite { caller, tenant, order }: TenantWrite,
+    PathParams(user): PathParams<String>,
     headers: HeaderMap,
     bytes: Bytes,
-) -> Result<Response, Refusal> {
-    writable(&api)?;
+) -> Result<Response, ApiRefusal> {
+    require_writable(&api)?;
     let person = PersonId { tenant, user };
-    let recipient = checked(&api, &person, &fields::whole(&headers, &bytes)?)?;
-    let before = read(&api, &person).await?;
+    let recipient = check_row(&api, &person, &fields::read_row(&headers, &bytes)?)?;
+    let before = load_recipient(&api, &person).await?;
     let status = if before.is_some() { StatusCode::OK } else { StatusCode::CREATED };
     let stored = store(&api, before, recipient, &order).await?;
     Ok((status, Json(fields::recipient(stored, &caller))).into_response())
@@ -65,8 +65,11 @@ pub(super) async fn put(
 pub(super) fn describe_put() -> Operation {
     let ann = json!({"address": "ann@example.net", "name": "Ann", "zone": "Europe/Berlin", "locale": "de"});
     Operation::new(TAG, "The body replaces everything that the directory has about the person.")
-        .query(&Change::QUERY)
-        .body::<fields::Row>(&[("A person", ann), ("An address alone", json!({"address": "ann@example.net"}))])
+        .query(&TenantWrite::QUERY)
+        .body::<fields::RecipientTerms>(&[
+            ("A person", ann),
+            ("An address alone", json!({"address": "ann@example.net"})),
+        ])
         .answer::<fields::RecipientView>(200, "The person was known before.")
         .answer::<fields::RecipientView>(201, "The person is new.")
         .problem(Problem::Conflict)
@@ -74,16 +77,16 @@ pub(super) fn describe_put() -> Operation {
 
 /// Applies a JSON merge patch (RFC 7396).
 pub(super) async fn patch(
-    State(api): State<Api>,
-    Change { caller, tenant, order }: Change,
-    Named(user): Named<String>,
+    State(api): State<ApiState>,
+    TenantWrite { caller, tenant, order }: TenantWrite,
+    PathParams(user): PathParams<String>,
     headers: HeaderMap,
     bytes: Bytes,
-) -> Result<Response, Refusal> {
-    writable(&api)?;
+) -> Result<Response, ApiRefusal> {
+    require_writable(&api)?;
     let person = PersonId { tenant, user };
-    let before = read(&api, &person).await?.ok_or(Problem::NotFound)?;
-    let recipient = checked(&api, &person, &fields::patched(&headers, &bytes, &before.recipient)?)?;
+    let before = load_recipient(&api, &person).await?.ok_or(Problem::NotFound)?;
+    let recipient = check_row(&api, &person, &fields::apply_patch(&headers, &bytes, &before.recipient)?)?;
     let stored = store(&api, Some(before), recipient, &order).await?;
     Ok(Json(fields::recipient(stored, &caller)).into_response())
 }
@@ -99,7 +102,7 @@ pub(super) fn describe_patch() -> Operation {
     let examples = [("Another zone", json!({"zone": "Asia/Tokyo", "locale": null}))];
     let reference = json!({"$ref": "#/components/schemas/RecipientPatch"});
     Operation::new(TAG, "The body is a JSON merge patch (RFC 7396). The last of two patches at the same moment counts.")
-        .query(&Change::QUERY)
+        .query(&TenantWrite::QUERY)
         .schema("RecipientPatch", patch)
         .content("application/merge-patch+json", &reference, &examples)
         .content("application/json", &reference, &examples)
@@ -109,54 +112,54 @@ pub(super) fn describe_patch() -> Operation {
 
 /// Reads the team's own directory if one is configured.
 pub(super) async fn show(
-    State(api): State<Api>,
-    Question { caller, tenant }: Question,
-    Named(user): Named<String>,
-) -> Result<Response, Refusal> {
+    State(api): State<ApiState>,
+    TenantRead { caller, tenant }: TenantRead,
+    PathParams(user): PathParams<String>,
+) -> Result<Response, ApiRefusal> {
     let key = PersonId { tenant, user }.key("");
-    let looked = team_directory::look(api.state.directory.as_deref(), &*api.state.store, &key).await?;
-    let found = listed(looked).ok_or(Problem::NotFound)?;
+    let looked = team_directory::facts_for_display(api.state.directory.as_deref(), &*api.state.store, &key).await?;
+    let found = listed_recipient(looked).ok_or(Problem::NotFound)?;
     Ok(Json(fields::recipient(found, &caller)).into_response())
 }
 
 pub(super) fn describe_show() -> Operation {
     Operation::new(TAG, "The address is there only if the token has the scope recipients:read, too.")
-        .query(&Question::QUERY)
+        .query(&TenantRead::QUERY)
         .answer::<fields::RecipientView>(200, "The row of the directory.")
 }
 
-pub(super) async fn list(State(api): State<Api>, caller: Caller, uri: Uri) -> Result<Response, Refusal> {
-    let mut params = Params::read(&uri, &LIST)?;
+pub(super) async fn list(State(api): State<ApiState>, caller: ApiCaller, uri: Uri) -> Result<Response, ApiRefusal> {
+    let mut params = QueryParams::from_query(&uri, &LIST)?;
     let filter = RecipientFilter { page: params.page()?, ..params.filter(&caller)? };
     let listed = api.state.store.recipients(&filter).await?;
     let recipients = listed.rows.into_iter().map(|row| fields::recipient(row, &caller)).collect();
-    Ok(Json(fields::Rows { recipients, next: listed.next }).into_response())
+    Ok(Json(fields::RecipientPage { recipients, next: listed.next }).into_response())
 }
 
 pub(super) fn describe_list() -> Operation {
     Operation::new(TAG, "The order is by tenant and user.")
         .query(&LIST)
-        .answer::<fields::Rows>(200, "A page of the directory.")
+        .answer::<fields::RecipientPage>(200, "A page of the directory.")
 }
 
 /// Same as `tidings recipients erase`. After an error this can be repeated.
 pub(super) async fn erase(
-    State(api): State<Api>,
-    Change { tenant, order, .. }: Change,
-    Named(user): Named<String>,
-) -> Result<Response, Refusal> {
+    State(api): State<ApiState>,
+    TenantWrite { tenant, order, .. }: TenantWrite,
+    PathParams(user): PathParams<String>,
+) -> Result<Response, ApiRefusal> {
     let person = PersonId { tenant, user };
     let (temporal, commands, settings) = (api.temporal()?, api.commands()?, &api.state.settings);
-    let people = person_keys::people(&*api.state.store, settings, &person).await?;
-    if person_keys::known(&*api.state.store, &people).await?.is_empty() {
+    let people = person_keys::person_under_each_name(&*api.state.store, settings, &person).await?;
+    if person_keys::stored_person(&*api.state.store, &people).await?.is_empty() {
         // An open window with an unconfigured digest type exists only in Temporal.
-        let runs = person_keys::find(&temporal, &people).await.map_err(|error| not_erased(error.into()))?;
+        let runs = person_keys::find_runs(&temporal, &people).await.map_err(|error| not_erased(error.into()))?;
         if runs.types.is_empty() {
             return Err(Problem::NotFound.into());
         }
     }
     let types = settings.digest_types(&person.tenant);
-    let erasure = Erasure {
+    let erasure = PersonErasure {
         store: &*api.state.store,
         archive: api.archive.as_ref(),
         person: &person,
@@ -166,7 +169,7 @@ pub(super) async fn erase(
     };
     let answer = erasure.run(&temporal, &commands, &order, settings.longest_linger(), |_| ()).await;
     let answer = answer.map_err(not_erased)?;
-    erased(answer)
+    erasure_response(answer)
 }
 
 pub(super) fn describe_erase() -> Operation {
@@ -176,15 +179,15 @@ pub(super) fn describe_erase() -> Operation {
          about the person came meanwhile. Folders in `unreachable_archives` were archived to and may have lines about the person, but the \
          gateway's machine lacks them: erase once more with `tidings recipients erase` where they are.",
     )
-    .query(&Change::QUERY)
-    .answer::<erase::Answer>(200, "What was erased.")
+    .query(&TenantWrite::QUERY)
+    .answer::<erase::ErasureResult>(200, "What was erased.")
     .problem(Problem::StillArriving)
     .problem(Problem::NoAnswer)
 }
 
 /// Returns 409 if data arrived during the erasure: a repeated request will erase this, too. It will not help
 /// with an archive folder missing on this machine, so the response lists it.
-fn erased(answer: erase::Answer) -> Result<Response, Refusal> {
+fn erasure_response(answer: erase::ErasureResult) -> Result<Response, ApiRefusal> {
     for folder in &answer.unreachable_archives {
         tracing::error!(folder, "a person is not erased completely: this machine has not the folder of an archive");
     }
@@ -202,53 +205,59 @@ struct MoveTo {
 
 /// Same as `tidings recipients rename`. After an error this can be repeated.
 pub(super) async fn rename(
-    State(api): State<Api>,
-    Change { tenant, order, .. }: Change,
-    Named(user): Named<String>,
+    State(api): State<ApiState>,
+    TenantWrite { tenant, order, .. }: TenantWrite,
+    PathParams(user): PathParams<String>,
     headers: HeaderMap,
     bytes: Bytes,
-) -> Result<Response, Refusal> {
-    let MoveTo { to } = body::read(&headers, &bytes)?;
-    moved(&api, MoveKind::Rename, &PersonId { tenant, user }, to, &order).await
+) -> Result<Response, ApiRefusal> {
+    let MoveTo { to } = body::read_json(&headers, &bytes)?;
+    move_recipient(&api, MoveKind::Rename, &PersonId { tenant, user }, to, &order).await
 }
 
 pub(super) fn describe_rename() -> Operation {
-    moves(
+    describe_move(
         "Choices, consent, open windows, waiting messages and links go on under the other id. Let the producers use it first: `left` \
          has the keys that still got something, and a repeated request moves that, too. A 409 says that the other id is in use.",
     )
 }
 
 pub(super) async fn merge(
-    State(api): State<Api>,
-    Change { tenant, order, .. }: Change,
-    Named(user): Named<String>,
+    State(api): State<ApiState>,
+    TenantWrite { tenant, order, .. }: TenantWrite,
+    PathParams(user): PathParams<String>,
     headers: HeaderMap,
     bytes: Bytes,
-) -> Result<Response, Refusal> {
-    let MoveTo { to } = body::read(&headers, &bytes)?;
-    moved(&api, MoveKind::Merge, &PersonId { tenant, user }, to, &order).await
+) -> Result<Response, ApiRefusal> {
+    let MoveTo { to } = body::read_json(&headers, &bytes)?;
+    move_recipient(&api, MoveKind::Merge, &PersonId { tenant, user }, to, &order).await
 }
 
 pub(super) fn describe_merge() -> Operation {
-    moves(
+    describe_move(
         "The recipient goes, and the one in the body keeps address, name, zone and language. What either does not want, the person \
          does not want; of other choices the later one counts.",
     )
 }
 
-fn moves(description: &'static str) -> Operation {
+fn describe_move(description: &'static str) -> Operation {
     Operation::new(TAG, description)
-        .query(&Change::QUERY)
+        .query(&TenantWrite::QUERY)
         .body::<MoveTo>(&[("Another id", json!({"to": "anna"}))])
-        .answer::<move_person::Answer>(200, "What was moved.")
+        .answer::<move_person::MoveResult>(200, "What was moved.")
         .problem(Problem::Conflict)
         .problem(Problem::NoAnswer)
 }
 
-async fn moved(api: &Api, kind: MoveKind, from: &PersonId, to: String, order: &Order) -> Result<Response, Refusal> {
-    let to =
-        PersonId::new(from.tenant.clone(), to).map_err(|invalid| Refusal::body(Fault::new("to", invalid.problem)))?;
+async fn move_recipient(
+    api: &ApiState,
+    kind: MoveKind,
+    from: &PersonId,
+    to: String,
+    order: &CommandContext,
+) -> Result<Response, ApiRefusal> {
+    let to = PersonId::new(from.tenant.clone(), to)
+        .map_err(|invalid| ApiRefusal::body(Fault::new("to", invalid.problem)))?;
     let (temporal, commands) = (api.temporal()?, api.commands()?);
     let person_move = PersonMove {
         store: &*api.state.store,
@@ -262,36 +271,36 @@ async fn moved(api: &Api, kind: MoveKind, from: &PersonId, to: String, order: &O
     Ok(Json(person_move.run(kind, order).await.map_err(not_moved)?).into_response())
 }
 
-fn not_moved(error: move_person::Error) -> Refusal {
+fn not_moved(error: move_person::MoveError) -> ApiRefusal {
     match error {
-        move_person::Error::Unknown(_) => Problem::NotFound.into(),
-        move_person::Error::InUse(_)
-        | move_person::Error::Moving(_)
-        | move_person::Error::Ended(_)
-        | move_person::Error::Busy(_) => Refusal::conflict(&error.to_string()),
-        move_person::Error::Invalid(invalid) => Refusal::body(Fault::new("to", invalid.problem)),
-        move_person::Error::Command(error) => error.into(),
-        move_person::Error::Store(error) => error.into(),
-        move_person::Error::List(_) | move_person::Error::Emit(_) => {
+        move_person::MoveError::Unknown(_) => Problem::NotFound.into(),
+        move_person::MoveError::InUse(_)
+        | move_person::MoveError::Moving(_)
+        | move_person::MoveError::Ended(_)
+        | move_person::MoveError::Busy(_) => ApiRefusal::conflict(&error.to_string()),
+        move_person::MoveError::Invalid(invalid) => ApiRefusal::body(Fault::new("to", invalid.problem)),
+        move_person::MoveError::Command(error) => error.into(),
+        move_person::MoveError::Store(error) => error.into(),
+        move_person::MoveError::List(_) | move_person::MoveError::Emit(_) => {
             tracing::warn!(%error, "a person is not moved completely");
             Problem::NoAnswer.into()
         }
     }
 }
 
-fn not_erased(error: erase::Error) -> Refusal {
+fn not_erased(error: erase::ErasureError) -> ApiRefusal {
     match error {
-        erase::Error::Command(error) => error.into(),
-        erase::Error::Store(error) => error.into(),
-        erase::Error::Archive(error) => {
+        erase::ErasureError::Command(error) => error.into(),
+        erase::ErasureError::Store(error) => error.into(),
+        erase::ErasureError::Archive(error) => {
             tracing::error!(%error, "a person is not erased completely");
             Problem::Unavailable.into()
         }
-        erase::Error::Agreement(error) => {
+        erase::ErasureError::Agreement(error) => {
             tracing::error!(%error, "a person is not erased");
             Problem::Unavailable.into()
         }
-        erase::Error::Visibility(error) => {
+        erase::ErasureError::Visibility(error) => {
             tracing::error!(%error, "a person is not erased: Temporal cannot list the keys");
             Problem::NoAnswer.into()
         }
@@ -299,8 +308,8 @@ fn not_erased(error: erase::Error) -> Refusal {
 }
 
 /// Validates a row the same way as an import.
-fn checked(api: &Api, person: &PersonId, value: &impl Fn(&str) -> String) -> Result<Recipient, Refusal> {
-    let checked = recipients::recipient(
+fn check_row(api: &ApiState, person: &PersonId, value: &impl Fn(&str) -> String) -> Result<Recipient, ApiRefusal> {
+    let checked = recipients::validate_recipient(
         &api.state.settings.names,
         |tenant| api.state.settings.digest_types(tenant),
         |column| {
@@ -311,7 +320,7 @@ fn checked(api: &Api, person: &PersonId, value: &impl Fn(&str) -> String) -> Res
             })
         },
     );
-    checked.map(Recipient::from).map_err(|wrong| Refusal::body(Fault::from(wrong)))
+    checked.map(Recipient::from).map_err(|wrong| ApiRefusal::body(Fault::from(wrong)))
 }
 
 /// Omits the value, because this may be an email address.
@@ -321,19 +330,19 @@ impl From<WrongValue> for Fault {
     }
 }
 
-async fn read(api: &Api, person: &PersonId) -> Result<Option<ListedRecipient>, Refusal> {
+async fn load_recipient(api: &ApiState, person: &PersonId) -> Result<Option<ListedRecipient>, ApiRefusal> {
     // An empty digest type selects only facts about the person.
-    Ok(listed(api.state.store.facts(&person.key("")).await?))
+    Ok(listed_recipient(api.state.store.facts(&person.key("")).await?))
 }
 
-fn listed(Facts { recipient, suppressed, .. }: Facts) -> Option<ListedRecipient> {
+fn listed_recipient(KeyFacts { recipient, suppressed, .. }: KeyFacts) -> Option<ListedRecipient> {
     recipient.map(|recipient| ListedRecipient { recipient, suppressed })
 }
 
 /// Rejects writes if recipients come from the team's own directory.
-fn writable(api: &Api) -> Result<(), Refusal> {
+fn require_writable(api: &ApiState) -> Result<(), ApiRefusal> {
     match &api.state.directory {
-        Some(directory) => Err(Refusal::conflict(&directory.refusal())),
+        Some(directory) => Err(ApiRefusal::conflict(&directory.refusal_text())),
         None => Ok(()),
     }
 }
@@ -341,46 +350,46 @@ fn writable(api: &Api) -> Result<(), Refusal> {
 /// Stores a row if it changed. Writes the audit entry first, so a crash cannot leave a change without one.
 /// Windows are signalled if the time zone changed.
 async fn store(
-    api: &Api,
+    api: &ApiState,
     before: Option<ListedRecipient>,
     recipient: Recipient,
-    order: &Order,
-) -> Result<ListedRecipient, Refusal> {
+    order: &CommandContext,
+) -> Result<ListedRecipient, ApiRefusal> {
     if let Some(before) = before.filter(|before| before.recipient == recipient) {
         return Ok(before);
     }
     let person = PersonId { tenant: recipient.tenant.clone(), user: recipient.user.clone() };
     audit(api, &person, order, "recipient_put").await?;
     let moved = api.state.store.put_recipients(&[recipient], Timestamp::now()).await?;
-    api.state.wake(&recipients::keys_of(&moved, &api.state.settings)).await;
-    Ok(read(api, &person).await?.ok_or(Problem::NotFound)?)
+    api.state.wake_windows(&recipients::keys_of(&moved, &api.state.settings)).await;
+    Ok(load_recipient(api, &person).await?.ok_or(Problem::NotFound)?)
 }
 
-async fn audit(api: &Api, person: &PersonId, order: &Order, action: &str) -> Result<(), Refusal> {
-    let Order { by, why } = order.clone();
-    let note = Note { at: Timestamp::now(), by, action: action.to_owned(), why };
-    Ok(api.state.store.audit(&AuditInput { key: person.key(""), notes: vec![note] }).await?)
+async fn audit(api: &ApiState, person: &PersonId, order: &CommandContext, action: &str) -> Result<(), ApiRefusal> {
+    let CommandContext { by, why } = order.clone();
+    let note = AuditNote { at: Timestamp::now(), by, action: action.to_owned(), why };
+    Ok(api.state.store.record_audit(&AuditInput { key: person.key(""), notes: vec![note] }).await?)
 }
 
 #[cfg(test)]
 mod tests {
-    use tidings_model::records::Erased;
+    use tidings_model::records::ErasedRows;
 
     use super::*;
 
     #[test]
     fn an_erasure_names_the_folders_that_the_machine_lacks_and_a_repetition_would_not_help() {
-        let answer = |pending| erase::Answer {
+        let answer = |pending| erase::ErasureResult {
             dropped: 0,
-            erased: Erased::default(),
-            left: Erased::default(),
+            erased: ErasedRows::default(),
+            left: ErasedRows::default(),
             pending,
             archives: Vec::new(),
             unreachable_archives: vec!["/srv/archive".to_owned()],
             shared_addresses: 0,
             histories_until: None,
         };
-        assert_eq!(erased(answer(0)).ok().map(|answer| answer.status()), Some(StatusCode::OK));
-        assert!(erased(answer(1)).is_err());
+        assert_eq!(erasure_response(answer(0)).ok().map(|answer| answer.status()), Some(StatusCode::OK));
+        assert!(erasure_response(answer(1)).is_err());
     }
 }

@@ -6,7 +6,7 @@ use axum::{
 };
 use serde::Serialize;
 use tidings_client::CommandError;
-use tidings_model::{limits::Invalid, without_addresses};
+use tidings_model::{limits::InvalidField, without_addresses};
 use utoipa::ToSchema;
 
 use crate::problem::Problem;
@@ -24,7 +24,7 @@ pub(crate) struct Fault {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Refusal {
+pub(crate) struct ApiRefusal {
     problem: Problem,
     faults: Vec<Fault>,
 }
@@ -35,13 +35,13 @@ impl Fault {
     }
 }
 
-impl From<Invalid> for Fault {
-    fn from(invalid: Invalid) -> Self {
+impl From<InvalidField> for Fault {
+    fn from(invalid: InvalidField) -> Self {
         Self { field: invalid.field, problem: invalid.problem }
     }
 }
 
-impl Refusal {
+impl ApiRefusal {
     pub fn parameter(name: &str, problem: impl Into<String>) -> Self {
         Self { problem: Problem::WrongParameter, faults: vec![Fault::new(name, problem)] }
     }
@@ -60,7 +60,7 @@ impl Refusal {
 
     /// The body does not match its media type.
     pub fn unreadable(problem: impl Into<String>) -> Self {
-        Self::of(Problem::Unreadable, "", problem)
+        Self::with_fault(Problem::Unreadable, "", problem)
     }
 
     pub fn media_type(headers: &HeaderMap, taken: &[&str]) -> Self {
@@ -70,7 +70,7 @@ impl Refusal {
         } else {
             "is not one of this route"
         };
-        Self::of(
+        Self::with_fault(
             Problem::UnsupportedMedia,
             "Content-Type",
             format!("{found}; send Content-Type: {}", taken.join(" or ")),
@@ -78,10 +78,14 @@ impl Refusal {
     }
 
     pub fn encoding() -> Self {
-        Self::of(Problem::UnsupportedMedia, "Content-Encoding", "is neither gzip nor zstd; send one of them, or none")
+        Self::with_fault(
+            Problem::UnsupportedMedia,
+            "Content-Encoding",
+            "is neither gzip nor zstd; send one of them, or none",
+        )
     }
 
-    pub fn of(problem: Problem, field: &str, fault: impl Into<String>) -> Self {
+    pub fn with_fault(problem: Problem, field: &str, fault: impl Into<String>) -> Self {
         Self { problem, faults: vec![Fault::new(field, fault)] }
     }
 
@@ -92,7 +96,7 @@ impl Refusal {
 }
 
 #[cfg(test)]
-impl Refusal {
+impl ApiRefusal {
     pub fn problem(&self) -> Problem {
         self.problem
     }
@@ -102,20 +106,20 @@ impl Refusal {
     }
 }
 
-impl From<Problem> for Refusal {
+impl From<Problem> for ApiRefusal {
     fn from(problem: Problem) -> Self {
         Self { problem, faults: Vec::new() }
     }
 }
 
-impl From<tidings_store::Error> for Refusal {
-    fn from(error: tidings_store::Error) -> Self {
+impl From<tidings_store::StoreError> for ApiRefusal {
+    fn from(error: tidings_store::StoreError) -> Self {
         tracing::warn!(%error, "the store cannot answer a request");
         Problem::Unavailable.into()
     }
 }
 
-impl From<CommandError> for Refusal {
+impl From<CommandError> for ApiRefusal {
     fn from(error: CommandError) -> Self {
         match error {
             CommandError::Refused { why, .. } => Self::conflict(&why),
@@ -130,7 +134,7 @@ impl From<CommandError> for Refusal {
     }
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for ApiRefusal {
     fn into_response(self) -> Response {
         if self.faults.is_empty() { self.problem.into_response() } else { self.problem.with_errors(&self.faults) }
     }

@@ -15,13 +15,13 @@ use axum::{
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use tidings_answers::Document;
-use tidings_mail::{dkim::Signers, render::Renderer};
+use tidings_mail::{dkim::TenantSigners, render::TemplateRenderer};
 use tidings_model::{
     Key,
-    api_token::{ApiToken, Scope, TokenRecord},
-    inbox::Limits,
-    records::{Actor, AuditEntry, ClaimLimits},
-    settings::{Categories, Settings},
+    api_token::{ApiToken, TokenRecord, TokenScope},
+    inbox::InboxLimits,
+    records::{AuditActor, AuditEntry, ClaimLimits},
+    settings::{DigestCategories, Settings},
     window::Window,
 };
 use tidings_store::{Store, StoredToken};
@@ -29,7 +29,7 @@ use tower::ServiceExt as _;
 
 use super::*;
 use crate::{
-    inbox::Inbox,
+    inbox::EventInbox,
     routes::tests::{over, public, settings, sqlite},
 };
 
@@ -48,29 +48,36 @@ pub(crate) struct Env {
 }
 
 impl Env {
-    pub async fn start(limits: Limits) -> Self {
-        let making = Making { renderer: Arc::new(Renderer::new(None).unwrap()), signers: Signers::default() };
+    pub async fn start(limits: InboxLimits) -> Self {
+        let making = RenderContext {
+            renderer: Arc::new(TemplateRenderer::new(None).unwrap()),
+            signers: TenantSigners::default(),
+        };
         Self::start_with(limits, settings(), Some(making)).await
     }
 
-    pub async fn start_with(limits: Limits, settings: Settings, making: Option<Making>) -> Self {
+    pub async fn start_with(limits: InboxLimits, settings: Settings, making: Option<RenderContext>) -> Self {
         Self::over(|store| over(store, settings), limits, making).await
     }
 
-    async fn over(state: impl FnOnce(Arc<dyn Store>) -> crate::State, limits: Limits, making: Option<Making>) -> Self {
+    async fn over(
+        state: impl FnOnce(Arc<dyn Store>) -> crate::GatewayState,
+        limits: InboxLimits,
+        making: Option<RenderContext>,
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = sqlite(folder.path()).await;
         store.migrate().await.unwrap();
         let store: Arc<dyn Store> = store;
         let state = state(store.clone());
-        let inbox = Inbox::new(store.clone(), limits);
+        let inbox = EventInbox::new(store.clone(), limits);
         let making = making.map(Arc::new);
-        let api = Api { state, task_queue: "tidings".into(), inbox, archive: None, making };
-        let router = router(api, None, Admission::default());
+        let api = ApiState { state, task_queue: "tidings".into(), inbox, archive: None, making };
+        let router = router(api, None, AdmissionLimits::default());
         Self { store, router, _folder: folder }
     }
 
-    pub async fn token(&self, tenant: Option<&str>, scopes: &[Scope], expires_at: Option<Timestamp>) -> String {
+    pub async fn token(&self, tenant: Option<&str>, scopes: &[TokenScope], expires_at: Option<Timestamp>) -> String {
         let token = ApiToken::generate().unwrap();
         let record = TokenRecord {
             id: token.id().to_owned(),
@@ -137,7 +144,7 @@ impl Answer {
 }
 
 pub(crate) fn entry() -> AuditEntry {
-    AuditEntry { at: Timestamp::now(), actor: Actor::Tidings, action: "test".into(), why: "test".into() }
+    AuditEntry { at: Timestamp::now(), actor: AuditActor::Tidings, action: "test".into(), why: "test".into() }
 }
 
 /// A request that every check lets through, for a thing of `acme`.
@@ -189,14 +196,14 @@ fn event(id: &str) -> Value {
 
 #[tokio::test]
 async fn no_route_answers_without_a_valid_token_that_has_its_scope() {
-    let env = Env::start(Limits::default()).await;
+    let env = Env::start(InboxLimits::default()).await;
     let past = Timestamp::now() - SignedDuration::from_secs(1);
-    let expired = env.token(Some("acme"), &Scope::ALL, Some(past)).await;
+    let expired = env.token(Some("acme"), &TokenScope::ALL, Some(past)).await;
     let unknown = ApiToken::generate().unwrap().reveal();
     for endpoint in Endpoint::ALL {
         let needed = endpoint.scope();
         let right = env.token(Some("acme"), &[needed], None).await;
-        let others: Vec<_> = Scope::ALL.into_iter().filter(|scope| *scope != needed).collect();
+        let others: Vec<_> = TokenScope::ALL.into_iter().filter(|scope| *scope != needed).collect();
         let without = env.token(Some("acme"), &others, None).await;
         // The id of a valid token with the secret of another one.
         let mixed = format!("{}{}", &right[..20], &without[20..]);
@@ -218,21 +225,21 @@ async fn no_route_answers_without_a_valid_token_that_has_its_scope() {
         let answer = env.answer(request(endpoint, Some(&format!("bearer {right}")))).await;
         assert!(answer.status != 401 && answer.status != 403, "{endpoint:?}: {answer:?}");
     }
-    assert_eq!(env.store.depth().await.unwrap().events, 1, "only the right token stored something");
+    assert_eq!(env.store.inbox_depth().await.unwrap().events, 1, "only the right token stored something");
 }
 
 fn invalid() -> String {
     "Bearer realm=\"tidings\", error=\"invalid_token\"".to_owned()
 }
 
-fn insufficient(scope: Scope) -> String {
+fn insufficient(scope: TokenScope) -> String {
     format!("Bearer realm=\"tidings\", error=\"insufficient_scope\", scope=\"{scope}\"")
 }
 
 #[tokio::test]
 async fn a_foreign_thing_is_answered_as_one_that_does_not_exist() {
-    let env = Env::start(Limits::default()).await;
-    let foreign = format!("Bearer {}", env.token(Some("zeta"), &Scope::ALL, None).await);
+    let env = Env::start(InboxLimits::default()).await;
+    let foreign = format!("Bearer {}", env.token(Some("zeta"), &TokenScope::ALL, None).await);
     let nothing =
         Request::get("/v1/ledger/digests/01234567-89ab-5def-8123-456789abcdef").header("x-request-id", "walk-1");
     let nothing = nothing.header(header::AUTHORIZATION, &foreign).body(Body::empty()).unwrap();
@@ -246,14 +253,14 @@ async fn a_foreign_thing_is_answered_as_one_that_does_not_exist() {
         }
         assert_eq!((answer.status.as_u16(), &answer.text), (404, &nothing.text), "{endpoint:?}");
     }
-    assert_eq!(env.store.depth().await.unwrap().events, 0);
+    assert_eq!(env.store.inbox_depth().await.unwrap().events, 0);
 }
 
 #[tokio::test]
 async fn every_route_of_the_api_is_unknown_to_the_public_listener() {
-    let env = Env::start(Limits::default()).await;
+    let env = Env::start(InboxLimits::default()).await;
     let public = public(over(env.store.clone(), settings()));
-    let token = format!("Bearer {}", env.token(None, &Scope::ALL, None).await);
+    let token = format!("Bearer {}", env.token(None, &TokenScope::ALL, None).await);
     for endpoint in Endpoint::ALL {
         let answer = public.clone().oneshot(request(endpoint, Some(&token))).await.unwrap();
         assert_eq!(answer.status(), StatusCode::NOT_FOUND, "{endpoint:?}");
@@ -268,8 +275,8 @@ async fn every_route_of_the_api_is_unknown_to_the_public_listener() {
 
 #[tokio::test]
 async fn a_revoked_token_is_refused_within_ten_seconds() {
-    let env = Env::start(Limits::default()).await;
-    let token = env.token(Some("acme"), &[Scope::EventsWrite], None).await;
+    let env = Env::start(InboxLimits::default()).await;
+    let token = env.token(Some("acme"), &[TokenScope::EventsWrite], None).await;
     let post = || env.post(&token, event("e1").to_string());
     assert_eq!(post().await.status, StatusCode::ACCEPTED);
     env.store.revoke_token(&token[4..20], &entry()).await.unwrap().unwrap();
@@ -285,8 +292,8 @@ async fn a_revoked_token_is_refused_within_ten_seconds() {
 
 #[tokio::test]
 async fn the_day_of_a_tokens_use_is_recorded() {
-    let env = Env::start(Limits::default()).await;
-    let token = env.token(Some("acme"), &[Scope::EventsWrite], None).await;
+    let env = Env::start(InboxLimits::default()).await;
+    let token = env.token(Some("acme"), &[TokenScope::EventsWrite], None).await;
     env.post(&token, event("e1").to_string()).await;
     while env.store.token(&token[4..20]).await.unwrap().unwrap().record.last_used_on.is_none() {
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
@@ -295,8 +302,8 @@ async fn the_day_of_a_tokens_use_is_recorded() {
 
 #[tokio::test]
 async fn each_event_has_a_result_and_a_wrong_one_spoils_no_other() {
-    let env = Env::start(Limits::default()).await;
-    let token = env.token(Some("acme"), &[Scope::EventsWrite], None).await;
+    let env = Env::start(InboxLimits::default()).await;
+    let token = env.token(Some("acme"), &[TokenScope::EventsWrite], None).await;
     let all = env.post(&token, json!({"events": [event("e1"), event("e2")], "retracts": []}).to_string()).await;
     assert_eq!(all.status, StatusCode::ACCEPTED);
     let unknown_user = "is not in the directory; put the user there within seven days, or the digest is not sent";
@@ -320,13 +327,13 @@ async fn each_event_has_a_result_and_a_wrong_one_spoils_no_other() {
     assert_eq!((none.status.as_u16(), none.problem().as_str()), (400, "nothing-accepted"));
     let error = json!({"index": 0, "event_id": "e4", "field": "tenant", "problem": "is not the token's tenant"});
     assert_eq!(none.json()["errors"], json!([error]));
-    assert_eq!(env.store.depth().await.unwrap().events, 3);
+    assert_eq!(env.store.inbox_depth().await.unwrap().events, 3);
 }
 
 #[tokio::test]
 async fn a_retract_hears_what_it_reaches() {
-    let env = Env::start(Limits::default()).await;
-    let token = env.token(Some("acme"), &[Scope::EventsWrite], None).await;
+    let env = Env::start(InboxLimits::default()).await;
+    let token = env.token(Some("acme"), &[TokenScope::EventsWrite], None).await;
     let retract = json!({"retracts": [{"digest": "activity", "user": "ann", "event_id": "e1"}]}).to_string();
     let result = async || env.post(&token, retract.clone()).await.json()["results"][0].clone();
     assert_eq!(result().await, json!({"status": "accepted", "event_id": "e1", "reached": "pending"}));
@@ -337,8 +344,14 @@ async fn a_retract_hears_what_it_reaches() {
     let event = json!({"event_id": "e1", "category": "comment", "occurred_at": "2026-01-31T08:00:00Z"});
     let events = [serde_json::from_value(event).unwrap()];
     let none = BTreeSet::new();
-    let limits =
-        ClaimLimits { cap: None, slot_at: None, off: &none, seen: &none, categories: &Categories::NONE, planned: None };
+    let limits = ClaimLimits {
+        cap: None,
+        slot_at: None,
+        off: &none,
+        seen: &none,
+        categories: &DigestCategories::NONE,
+        planned: None,
+    };
     env.store.claim(&window, &events, &limits, now).await.unwrap();
     let waiting = result().await;
     assert_eq!((&waiting["reached"], &waiting["digest_id"]), (&json!("waiting"), &json!(digest_id)));
@@ -347,8 +360,8 @@ async fn a_retract_hears_what_it_reaches() {
 
 #[tokio::test]
 async fn a_request_without_readable_events_is_refused_by_its_fault() {
-    let env = Env::start(Limits::default()).await;
-    let token = env.token(Some("acme"), &[Scope::EventsWrite], None).await;
+    let env = Env::start(InboxLimits::default()).await;
+    let token = env.token(Some("acme"), &[TokenScope::EventsWrite], None).await;
     let request = |name: &'static str, value: &str, body: &str| {
         let request = Request::post("/v1/events").header(header::AUTHORIZATION, format!("Bearer {token}"));
         request.header(name, value.to_owned()).body(Body::from(body.to_owned())).unwrap()
@@ -369,13 +382,13 @@ async fn a_request_without_readable_events_is_refused_by_its_fault() {
     let method = Request::put("/v1/events").header(header::AUTHORIZATION, format!("Bearer {token}"));
     let answer = env.answer(method.body(Body::empty()).unwrap()).await;
     assert_eq!((answer.status.as_u16(), answer.problem().as_str()), (405, "wrong-method"));
-    assert_eq!(env.store.depth().await.unwrap().events, 0);
+    assert_eq!(env.store.inbox_depth().await.unwrap().events, 0);
 }
 
 #[tokio::test]
 async fn a_full_inbox_answers_503_with_retry_after_and_stores_nothing() {
-    let env = Env::start(Limits { bytes: 200, ..Limits::default() }).await;
-    let token = env.token(Some("acme"), &[Scope::EventsWrite], None).await;
+    let env = Env::start(InboxLimits { bytes: 200, ..InboxLimits::default() }).await;
+    let token = env.token(Some("acme"), &[TokenScope::EventsWrite], None).await;
     let full = loop {
         let answer = env.post(&token, event("e1").to_string()).await;
         if answer.status != StatusCode::ACCEPTED {
@@ -384,15 +397,15 @@ async fn a_full_inbox_answers_503_with_retry_after_and_stores_nothing() {
     };
     assert_eq!((full.status.as_u16(), full.problem().as_str()), (503, "inbox-full"));
     assert_eq!(full.headers[header::RETRY_AFTER], "5");
-    let before = env.store.depth().await.unwrap();
+    let before = env.store.inbox_depth().await.unwrap();
     env.post(&token, event("e2").to_string()).await;
-    assert_eq!(env.store.depth().await.unwrap(), before);
+    assert_eq!(env.store.inbox_depth().await.unwrap(), before);
 }
 
 #[tokio::test]
 async fn a_token_that_sends_too_fast_gets_429_with_a_wait() {
-    let env = Env::start(Limits::default()).await;
-    let token = format!("Bearer {}", env.token(Some("acme"), &[Scope::DigestsRead], None).await);
+    let env = Env::start(InboxLimits::default()).await;
+    let token = format!("Bearer {}", env.token(Some("acme"), &[TokenScope::DigestsRead], None).await);
     let refused = loop {
         let answer = env.answer(request(Endpoint::GetDigest, Some(&token))).await;
         if answer.status != StatusCode::SERVICE_UNAVAILABLE {
@@ -405,8 +418,8 @@ async fn a_token_that_sends_too_fast_gets_429_with_a_wait() {
 
 #[tokio::test]
 async fn a_client_that_names_many_unknown_tokens_waits_and_known_tokens_do_not() {
-    let env = Env::start(Limits::default()).await;
-    let known = env.token(Some("acme"), &[Scope::DigestsRead], None).await;
+    let env = Env::start(InboxLimits::default()).await;
+    let known = env.token(Some("acme"), &[TokenScope::DigestsRead], None).await;
     let ask = async |token: &str| env.ask(token, "GET", "/v1/digests", Value::Null).await;
     assert_eq!(ask(&known).await.status, StatusCode::OK);
     let mut refused = None;

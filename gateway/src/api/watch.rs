@@ -11,23 +11,23 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tidings_model::{
     RelaysToday,
-    report::{self, Line},
-    statistics::Scope,
+    report::{self, ReportLine},
+    statistics::StatisticsScope,
 };
-use tidings_operations::stats::{Question, Stats, StatsError, stats as asked};
+use tidings_operations::stats::{Stats, StatsError, StatsQuery, stats as asked};
 use tidings_services::relays::RelayView;
 use utoipa::ToSchema;
 
 use super::{
-    Api,
-    caller::Caller,
-    openapi::operation::{Operation, Query, Tag},
-    params::{self, AnyTenant, Params},
-    refusal::Refusal,
+    ApiState,
+    caller::ApiCaller,
+    openapi::operation::{ApiTag, Operation, Query},
+    params::{self, AnyTenant, QueryParams},
+    refusal::ApiRefusal,
 };
 use crate::problem::Problem;
 
-const TAG: Tag = Tag::Statistics;
+const TAG: ApiTag = ApiTag::Statistics;
 const STATS: [Query; 2] = [Query::Tenant, Query::Since];
 const REPORT: [Query; 4] = [Query::Tenant, Query::By, Query::Since, Query::Until];
 
@@ -41,9 +41,9 @@ const OF_ALL_TENANTS: [&str; 6] = ["taskQueues", "breakers", "inbox", "notices",
 /// A report.
 #[derive(Serialize, ToSchema)]
 #[schema(as = MessageReport)]
-pub(super) struct Report {
+pub(super) struct MessageReport {
     /// One line for each value of the property; one line in all without a property.
-    rows: Vec<Line>,
+    rows: Vec<ReportLine>,
 }
 
 /// The relays of the streams.
@@ -52,21 +52,21 @@ struct Relays<'a> {
     rows: Vec<RelayView<'a>>,
 }
 
-pub(super) async fn stats(State(api): State<Api>, caller: Caller, uri: Uri) -> Result<Json<Value>, Refusal> {
+pub(super) async fn stats(State(api): State<ApiState>, caller: ApiCaller, uri: Uri) -> Result<Json<Value>, ApiRefusal> {
     let now = Timestamp::now();
-    let mut params = Params::read(&uri, &STATS)?;
+    let mut params = QueryParams::from_query(&uri, &STATS)?;
     let tenant = caller.tenant(params.text("tenant"))?;
-    let since = params.moment("since", now)?.unwrap_or(now - SPAN);
+    let since = params.take_time("since", now)?.unwrap_or(now - SPAN);
     let (relays, temporal) = (&api.state.settings.relays, api.temporal()?);
-    let question = Question {
+    let question = StatsQuery {
         store: &*api.state.store,
         temporal: &temporal,
         task_queue: &api.task_queue,
         providers: relays.iter().map(|(name, relay)| (name.clone(), relay.provider)).collect(),
-        relays: RelaysToday::of(&api.state.settings),
-        scope: Scope { tenant, since, now },
+        relays: RelaysToday::from_settings(&api.state.settings),
+        scope: StatisticsScope { tenant, since, now },
     };
-    let mut stats = asked(&question).await.map_err(unanswered)?;
+    let mut stats = asked(&question).await.map_err(stats_refusal)?;
     if caller.own_tenant.is_some() {
         // A tenant should not see who works in the Temporal namespace, nor operators' notes there.
         for run in &mut stats.troubled_runs {
@@ -91,7 +91,7 @@ pub(super) fn describe_stats() -> Operation {
     .problem(Problem::NoAnswer)
 }
 
-fn unanswered(error: StatsError) -> Refusal {
+fn stats_refusal(error: StatsError) -> ApiRefusal {
     match error {
         StatsError::Store(error) => error.into(),
         error @ (StatsError::Visibility(_) | StatsError::TaskQueue(_)) => {
@@ -101,50 +101,57 @@ fn unanswered(error: StatsError) -> Refusal {
     }
 }
 
-pub(super) async fn report(State(api): State<Api>, caller: Caller, uri: Uri) -> Result<Json<Report>, Refusal> {
+pub(super) async fn report(
+    State(api): State<ApiState>,
+    caller: ApiCaller,
+    uri: Uri,
+) -> Result<Json<MessageReport>, ApiRefusal> {
     let now = Timestamp::now();
-    let mut params = Params::read(&uri, &REPORT)?;
+    let mut params = QueryParams::from_query(&uri, &REPORT)?;
     let tenant = caller.tenant(params.text("tenant"))?;
     let by = params.value("by")?;
-    let since = params.moment("since", now)?.unwrap_or(now - REPORTED);
-    let until = params.moment("until", now)?.unwrap_or(now);
-    let counted = api.state.store.report(&report::Question::new(tenant, since, until, by)).await?;
-    let rows = counted.into_iter().map(|(bucket, counts)| Line::new(by, bucket, counts)).collect();
-    Ok(Json(Report { rows }))
+    let since = params.take_time("since", now)?.unwrap_or(now - REPORTED);
+    let until = params.take_time("until", now)?.unwrap_or(now);
+    let counted = api.state.store.message_report(&report::ReportQuery::new(tenant, since, until, by)).await?;
+    let rows = counted.into_iter().map(|(bucket, counts)| ReportLine::new(by, bucket, counts)).collect();
+    Ok(Json(MessageReport { rows }))
 }
 
 pub(super) fn describe_report() -> Operation {
     Operation::new(TAG, "Counts the messages that were made in a span; 30 days unless since says more.")
         .query(&REPORT)
-        .answer::<Report>(200, "The report.")
+        .answer::<MessageReport>(200, "The report.")
 }
 
 /// Relays are shared by all tenants, so this needs a token for all tenants.
-pub(super) async fn relays(State(api): State<Api>, AnyTenant { tenant, .. }: AnyTenant) -> Result<Response, Refusal> {
+pub(super) async fn relays(
+    State(api): State<ApiState>,
+    AnyTenant { tenant, .. }: AnyTenant,
+) -> Result<Response, ApiRefusal> {
     if tenant.is_some() {
         return Err(Problem::NotFound.into());
     }
     let (now, settings) = (Timestamp::now(), &api.state.settings);
-    let breakers = RelaysToday::of(settings).breakers(api.state.store.breakers().await?);
+    let breakers = RelaysToday::from_settings(settings).breakers(api.state.store.breakers().await?);
     let relays = settings.relays.iter().map(|(name, relay)| (name.as_str(), relay.relay.to_string()));
     Ok(Json(Relays { rows: RelayView::all(relays, settings, &breakers, now) }).into_response())
 }
 
 pub(super) fn describe_relays() -> Operation {
     Operation::new(TAG, "Relays belong to no tenant. Only a token of all tenants that names none finds them.")
-        .query(&params::Question::QUERY)
+        .query(&params::TenantRead::QUERY)
         .answer::<Relays<'_>>(200, "The relays with their breakers.")
 }
 
 #[cfg(test)]
 mod tests {
-    use tidings_model::{api_token::Scope as Permission, inbox::Limits};
+    use tidings_model::{api_token::TokenScope as Permission, inbox::InboxLimits};
 
     use crate::api::tests::Env;
 
     #[tokio::test]
     async fn only_a_token_of_all_tenants_reads_the_relays() {
-        let env = Env::start(Limits::default()).await;
+        let env = Env::start(InboxLimits::default()).await;
         let own = env.token(Some("acme"), &[Permission::StatsRead], None).await;
         let all = env.token(None, &[Permission::StatsRead], None).await;
         let get = async |token: &str, path: &str| env.ask(token, "GET", path, serde_json::Value::Null).await;

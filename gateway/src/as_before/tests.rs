@@ -17,15 +17,17 @@ use jiff::ToSpan as _;
 use tempfile::TempDir;
 use tidings_model::{
     Event, Key, PersonId, PreferencesLink,
-    attempt::{AttemptClass, Phase},
-    delivery_events::{Kind, Report, Reported, Which},
+    attempt::{AttemptClass, AttemptPhase},
+    delivery_events::{CheckedDeliveryEvent, DeliveryReport, MessageReference, ReportKind},
     link_keys::LinkKeys,
-    offered_cadences::Choices,
-    records::{Actor, AttemptEnd, AttemptStart, AuditEntry, Message, Origin, Recipient, RenderedClaim},
+    offered_cadences::OfferedCadences,
+    records::{
+        AttemptEnd, AttemptStart, AuditActor, AuditEntry, MessageOrigin, OutboxMessage, Recipient, RenderedClaim,
+    },
     settings::{Settings, StreamName},
-    window::{Closed, Outcome, Window},
+    window::{DigestOutcome, Window, WindowEnd},
 };
-use tidings_store::{Sqlite, prelude::*};
+use tidings_store::{SqliteStore, prelude::*};
 use tower::ServiceExt as _;
 use uuid::Uuid;
 
@@ -42,7 +44,7 @@ fn plain(page: &[u8]) -> String {
 
 struct Bench {
     _folder: TempDir,
-    store: Arc<Sqlite>,
+    store: Arc<SqliteStore>,
     router: Router,
 }
 
@@ -62,7 +64,7 @@ async fn bench(locale: &str) -> Bench {
         title: Some("Activity".into()),
         adapt: true,
         // Its own cadence can be pinned all the same.
-        choices: Choices::new(vec!["weekly".parse().unwrap()]),
+        choices: OfferedCadences::new(vec!["weekly".parse().unwrap()]),
         ..DigestSettings::new("activity", "daily 08:00".parse().unwrap())
     };
     let configured = Settings {
@@ -92,7 +94,7 @@ impl Bench {
         plain(&to_bytes(body, 500_000).await.unwrap())
     }
 
-    async fn facts(&self) -> Facts {
+    async fn facts(&self) -> KeyFacts {
         self.store.facts(&ann()).await.unwrap()
     }
 }
@@ -100,7 +102,7 @@ impl Bench {
 #[tokio::test]
 async fn a_link_of_an_erased_person_pins_nothing_of_the_next_one() {
     let bench = bench("").await;
-    bench.store.raise_generation(&PersonId::of(&ann())).await.unwrap();
+    bench.store.raise_generation(&PersonId::from_key(&ann())).await.unwrap();
     for method in [Method::GET, Method::POST] {
         assert_eq!(bench.send(method).await, (StatusCode::NOT_FOUND, String::new()));
     }
@@ -135,8 +137,12 @@ async fn a_post_pins_the_cadence_as_the_recipients_own_choice() {
 async fn a_cadence_that_was_chosen_since_stays() {
     let bench = bench("").await;
     let chosen = Preferences { cadence: Some("weekly fri 09:00".into()), ..Preferences::default() };
-    let entry =
-        AuditEntry { at: Timestamp::now(), actor: Actor::Recipient, action: "preferences".into(), why: "x".into() };
+    let entry = AuditEntry {
+        at: Timestamp::now(),
+        actor: AuditActor::Recipient,
+        action: "preferences".into(),
+        why: "x".into(),
+    };
     bench.store.put_preferences(&ann(), &chosen, None, &entry).await.unwrap();
     let (status, page) = bench.send(Method::POST).await;
     assert_eq!(status, StatusCode::OK);
@@ -145,7 +151,7 @@ async fn a_cadence_that_was_chosen_since_stays() {
 }
 
 /// Six digests of ann since forty days ago. A person opened the first.
-async fn away(store: &Sqlite) {
+async fn away(store: &SqliteStore) {
     let now = Timestamp::now();
     for (n, days) in (1..).zip([40, 35, 28, 21, 14, 7]) {
         let at = now - (days * 24).hours();
@@ -161,11 +167,11 @@ async fn away(store: &Sqlite) {
             occurred_at: at,
             counts: BTreeMap::new(),
             urgent: false,
-            payload: tidings_model::Payload::default(),
+            payload: tidings_model::EventPayload::default(),
         };
-        let message = Message {
+        let message = OutboxMessage {
             id,
-            origin: Origin::Digest(ann()),
+            origin: MessageOrigin::Digest(ann()),
             stream: StreamName::Bulk,
             envelope_from: "digest@acme.example".into(),
             envelope_to: "ann@example.net".into(),
@@ -191,22 +197,23 @@ async fn away(store: &Sqlite) {
         else {
             panic!("the message is closed")
         };
-        assert!(store.past_the_dot(id, number, at).await.unwrap());
+        assert!(store.mark_in_doubt(id, number, at).await.unwrap());
         let end = AttemptEnd {
-            phase: Phase::Done,
+            phase: AttemptPhase::Done,
             class: AttemptClass::Sent,
             reply: "250 ok".into(),
             relay_id: None,
-            closed: Some(Closed { outcome: Outcome::Sent, why: String::new() }),
+            closed: Some(WindowEnd { outcome: DigestOutcome::Sent, why: String::new() }),
             return_events: false,
             suppress: None,
             consecutive: 1,
         };
         store.end_attempt(id, number, &end, at).await.unwrap();
         if n == 1 {
-            let report = Report { machine: Some(false), ..Report::new(Kind::Opened, at) };
-            let of = vec![Which::Id(id)];
-            let event = Reported { relay: None, reports_for: Vec::new(), tenant: None, of, report, event_id: None };
+            let report = DeliveryReport { machine: Some(false), ..DeliveryReport::new(ReportKind::Opened, at) };
+            let of = vec![MessageReference::Id(id)];
+            let event =
+                CheckedDeliveryEvent { relay: None, reports_for: Vec::new(), tenant: None, of, report, event_id: None };
             store.put_delivery_event(&event, 5, at).await.unwrap().unwrap();
         }
     }

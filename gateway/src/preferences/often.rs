@@ -1,18 +1,18 @@
 //! Cadences offered on the page, and their wording. Time and day are separate fields.
 
 use jiff::{Timestamp, ToSpan as _, tz::TimeZone};
-use tidings_mail::words::{Phrases, cadence, days};
+use tidings_mail::words::{Phrases, describe_cadence, describe_days};
 use tidings_model::{
     Cadence, CadenceField, CadenceKind,
     cadence::DayRange,
-    offered_cadences::Choice,
-    records::{Facts, Preferences},
-    rules::effective::Effective,
+    offered_cadences::OfferedCadence,
+    records::{KeyFacts, Preferences},
+    rules::effective::EffectiveSettings,
     settings::DigestSettings,
 };
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Often {
+pub(super) enum CadenceEntry {
     /// The digest type's own cadence.
     Default,
     /// The current choice, if the list cannot express it.
@@ -24,8 +24,8 @@ pub(super) enum Often {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Times {
-    pub often: Often,
+pub(super) struct CadenceFields {
+    pub often: CadenceEntry,
     /// E.g. `08:00`.
     pub time: String,
     /// E.g. `mon`.
@@ -34,7 +34,7 @@ pub(super) struct Times {
     pub date: String,
 }
 
-impl Often {
+impl CadenceEntry {
     pub fn value(&self) -> String {
         match self {
             Self::Default => "default".to_owned(),
@@ -44,7 +44,7 @@ impl Often {
         }
     }
 
-    pub fn read(value: &str) -> Option<Self> {
+    pub fn from_value(value: &str) -> Option<Self> {
         match (value, value.strip_prefix('=')) {
             ("default", _) => Some(Self::Default),
             ("kept", _) => Some(Self::Kept),
@@ -66,11 +66,11 @@ impl Often {
     }
 
     /// Leaves out durations and schedules; an operator can set those.
-    pub fn offered(settings: &DigestSettings, present: &Self) -> Vec<Self> {
-        let entry = |choice: &Choice| match choice {
-            Choice::Kind(kind) => Self::of_kind(*kind),
-            Choice::Whole(Cadence::Never) => None,
-            Choice::Whole(cadence) => Some(Self::Exactly(cadence.clone())),
+    pub fn offered_entries(settings: &DigestSettings, present: &Self) -> Vec<Self> {
+        let entry = |choice: &OfferedCadence| match choice {
+            OfferedCadence::Kind(kind) => Self::of_kind(*kind),
+            OfferedCadence::Whole(Cadence::Never) => None,
+            OfferedCadence::Whole(cadence) => Some(Self::Exactly(cadence.clone())),
         };
         let kept = (*present == Self::Kept).then_some(Self::Kept);
         let offered = settings.choices.entries().iter().filter_map(entry);
@@ -78,42 +78,43 @@ impl Often {
     }
 }
 
-impl Times {
-    pub fn present(settings: &DigestSettings, facts: &Facts) -> Self {
-        let cadence = Effective::chosen_cadence(settings, facts);
-        let word = |field, usual: &str| cadence.word(field).unwrap_or_else(|| usual.to_owned());
+impl CadenceFields {
+    pub fn from_facts(settings: &DigestSettings, facts: &KeyFacts) -> Self {
+        let cadence = EffectiveSettings::chosen_cadence(settings, facts);
+        let word = |field, usual: &str| cadence.field_text(field).unwrap_or_else(|| usual.to_owned());
         let (time, day) = (word(CadenceField::Time, "08:00"), word(CadenceField::Weekday, "mon"));
-        let mut times = Self { often: Often::Default, time, day, date: word(CadenceField::Date, "1") };
+        let mut times = Self { often: CadenceEntry::Default, time, day, date: word(CadenceField::Date, "1") };
         if facts.preferences.cadence.is_some() || facts.preferences.at.is_some() {
-            let offered = Often::offered(settings, &Often::Default);
+            let offered = CadenceEntry::offered_entries(settings, &CadenceEntry::Default);
             // If the fields cannot express this cadence, e.g. `hourly at :30`, only the complete one matches
             // an entry.
-            let kind = Some(cadence.kind()).filter(|kind| times.words(*kind) == cadence.to_string());
-            let entries = [Some(Often::Exactly(cadence)), kind.map(Often::Kind)];
-            times.often = entries.into_iter().flatten().find(|entry| offered.contains(entry)).unwrap_or(Often::Kept);
+            let kind = Some(cadence.kind()).filter(|kind| times.cadence_words(*kind) == cadence.to_string());
+            let entries = [Some(CadenceEntry::Exactly(cadence)), kind.map(CadenceEntry::Kind)];
+            times.often =
+                entries.into_iter().flatten().find(|entry| offered.contains(entry)).unwrap_or(CadenceEntry::Kept);
         }
         times
     }
 
     /// Writes the fields into the preferences, unless they are unchanged.
-    pub fn put(&self, present: &Self, preferences: &mut Preferences) {
-        let is_as_before = |field: &CadenceField| self.word(*field) == present.word(*field);
+    pub fn apply_to(&self, present: &Self, preferences: &mut Preferences) {
+        let is_as_before = |field: &CadenceField| self.field_word(*field) == present.field_word(*field);
         let cadence = match &self.often {
             often if *often == present.often && often.fields().iter().all(is_as_before) => return,
-            Often::Kept => return,
-            Often::Default => None,
-            Often::Kind(kind) => Some(self.words(*kind)),
-            Often::Exactly(cadence) => Some(cadence.to_string()),
+            CadenceEntry::Kept => return,
+            CadenceEntry::Default => None,
+            CadenceEntry::Kind(kind) => Some(self.cadence_words(*kind)),
+            CadenceEntry::Exactly(cadence) => Some(cadence.to_string()),
         };
         (preferences.cadence, preferences.at) = (cadence, None);
     }
 
-    fn words(&self, kind: CadenceKind) -> String {
-        let fields = kind.fields().unwrap_or_default().iter().map(|field| self.word(*field));
+    fn cadence_words(&self, kind: CadenceKind) -> String {
+        let fields = kind.fields().unwrap_or_default().iter().map(|field| self.field_word(*field));
         [kind.name()].into_iter().chain(fields).collect::<Vec<_>>().join(" ")
     }
 
-    fn word(&self, field: CadenceField) -> &str {
+    fn field_word(&self, field: CadenceField) -> &str {
         match field {
             CadenceField::Time => &self.time,
             CadenceField::Weekday => &self.day,
@@ -124,44 +125,50 @@ impl Times {
 
 /// `default` is the digest type's cadence and `present` the effective one. The wording depends on the
 /// recipient's working days.
-pub(super) fn often(
+pub(super) fn entry_text(
     phrases: Phrases<'_>,
-    often: &Often,
+    often: &CadenceEntry,
     default: &Cadence,
     present: &Cadence,
     working_days: DayRange,
 ) -> String {
-    let cadence = |said: &Cadence| cadence(phrases, &said.clone().on_working_days(|| working_days));
-    let with = |id, said: &Cadence| phrases.with(id, [("cadence", cadence(said).into())]);
+    let cadence = |said: &Cadence| describe_cadence(phrases, &said.clone().on_working_days(|| working_days));
+    let with = |id, said: &Cadence| phrases.message_with(id, [("cadence", cadence(said).into())]);
     match often {
-        Often::Default => with("often_default", default),
-        Often::Kept => with("often_kept", present),
-        Often::Kind(CadenceKind::Weekdays) if working_days != DayRange::MONDAY_TO_FRIDAY => {
-            capitalized(&days(phrases, &working_days.days().collect::<Vec<_>>()))
+        CadenceEntry::Default => with("often_default", default),
+        CadenceEntry::Kept => with("often_kept", present),
+        CadenceEntry::Kind(CadenceKind::Weekdays) if working_days != DayRange::MONDAY_TO_FRIDAY => {
+            capitalized(&describe_days(phrases, &working_days.days().collect::<Vec<_>>()))
         }
-        Often::Kind(kind) => phrases.say(&format!("often_{kind}")),
-        Often::Exactly(said) => capitalized(&cadence(said)),
+        CadenceEntry::Kind(kind) => phrases.message_text(&format!("often_{kind}")),
+        CadenceEntry::Exactly(said) => capitalized(&cadence(said)),
     }
 }
 
 /// E.g. `tomorrow, Wed, Nov 25, 8:00 AM (Europe/Berlin)`.
-pub(super) fn when(phrases: Phrases<'_>, at: Timestamp, zone: &TimeZone, zone_name: &str, now: Timestamp) -> String {
+pub(super) fn time_text(
+    phrases: Phrases<'_>,
+    at: Timestamp,
+    zone: &TimeZone,
+    zone_name: &str,
+    now: Timestamp,
+) -> String {
     let (at, now) = (zone.to_datetime(at), zone.to_datetime(now));
     let date = phrases.day(at.date(), now.year());
     let day = if at.date() == now.date() {
-        phrases.with("today", [("date", date.into())])
+        phrases.message_with("today", [("date", date.into())])
     } else if now.date().saturating_add(1.day()) == at.date() {
-        phrases.with("tomorrow", [("date", date.into())])
+        phrases.message_with("tomorrow", [("date", date.into())])
     } else {
         date
     };
     let time = phrases.time(at.time());
-    phrases.with("when", [("day", day.into()), ("time", time.into()), ("zone", zone_name.into())])
+    phrases.message_with("when", [("day", day.into()), ("time", time.into()), ("zone", zone_name.into())])
 }
 
 /// Day 31 reads as the last one, in any month.
 pub(super) fn day_of_month(phrases: Phrases<'_>, day: u8) -> String {
-    if day == 31 { phrases.say("last_day") } else { phrases.number(day.into()) }
+    if day == 31 { phrases.message_text("last_day") } else { phrases.number(day.into()) }
 }
 
 fn capitalized(text: &str) -> String {
@@ -172,20 +179,20 @@ fn capitalized(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidings_mail::words::Words;
-    use tidings_model::{offered_cadences::Choices, records::Reading};
+    use tidings_mail::words::LocalizedWords;
+    use tidings_model::{offered_cadences::OfferedCadences, records::EngagementTimes};
 
     fn settings(choices: &[&str]) -> DigestSettings {
         let choices = choices.iter().map(|words| words.parse().unwrap()).collect();
         DigestSettings {
-            choices: Choices::new(choices),
+            choices: OfferedCadences::new(choices),
             ..DigestSettings::new("activity", "daily 08:00".parse().unwrap())
         }
     }
 
-    fn facts(cadence: Option<&str>, at: Option<&str>) -> Facts {
+    fn facts(cadence: Option<&str>, at: Option<&str>) -> KeyFacts {
         let (cadence, at) = (cadence.map(str::to_owned), at.map(str::to_owned));
-        Facts {
+        KeyFacts {
             recipient: None,
             generation: 0,
             preferences: Preferences { cadence, at, ..Preferences::default() },
@@ -196,7 +203,7 @@ mod tests {
             last_sent_at: None,
             last_slot_at: None,
             last_schedule: None,
-            reading: Reading::default(),
+            reading: EngagementTimes::default(),
             pause: None,
             answered_at: None,
             missing: None,
@@ -207,8 +214,12 @@ mod tests {
     fn the_list_has_what_is_offered_and_the_present_choice() {
         let values = |choices: &[&str], cadence| {
             let settings = settings(choices);
-            let present = Times::present(&settings, &facts(cadence, None)).often;
-            let offered = Often::offered(&settings, &present).iter().map(Often::value).collect::<Vec<_>>().join(" | ");
+            let present = CadenceFields::from_facts(&settings, &facts(cadence, None)).often;
+            let offered = CadenceEntry::offered_entries(&settings, &present)
+                .iter()
+                .map(CadenceEntry::value)
+                .collect::<Vec<_>>()
+                .join(" | ");
             (present.value(), offered)
         };
         for (choices, cadence, present, offered) in [
@@ -235,13 +246,13 @@ mod tests {
 
     #[test]
     fn every_value_is_read_back() {
-        for often in Often::offered(
+        for often in CadenceEntry::offered_entries(
             &settings(&["instant", "hourly", "daily", "weekdays", "weekly", "monthly", "weekly mon 08:00"]),
-            &Often::Kept,
+            &CadenceEntry::Kept,
         ) {
-            assert_eq!(Often::read(&often.value()), Some(often));
+            assert_eq!(CadenceEntry::from_value(&often.value()), Some(often));
         }
-        assert_eq!((Often::read(""), Often::read("=dayly")), (None, None));
+        assert_eq!((CadenceEntry::from_value(""), CadenceEntry::from_value("=dayly")), (None, None));
     }
 
     #[test]
@@ -255,13 +266,13 @@ mod tests {
             (Some("cron 0 9 * * *"), None),
         ] {
             let facts = facts(cadence, at);
-            let present = Times::present(&settings, &facts);
+            let present = CadenceFields::from_facts(&settings, &facts);
             let mut preferences = facts.preferences.clone();
-            present.put(&present, &mut preferences);
+            present.apply_to(&present, &mut preferences);
             assert_eq!(preferences, facts.preferences);
         }
         let facts = facts(None, Some("18:30"));
-        let present = Times::present(&settings, &facts);
+        let present = CadenceFields::from_facts(&settings, &facts);
         assert_eq!((present.often.value(), present.time.as_str()), ("daily".to_owned(), "18:30"));
         for (often, cadence) in [
             ("weekly", Some("weekly fri 18:30")),
@@ -270,15 +281,16 @@ mod tests {
             ("instant", Some("instant")),
         ] {
             let mut preferences = facts.preferences.clone();
-            let often = Often::read(often).unwrap();
-            Times { often, day: "fri".into(), date: "15".into(), ..present.clone() }.put(&present, &mut preferences);
+            let often = CadenceEntry::from_value(often).unwrap();
+            CadenceFields { often, day: "fri".into(), date: "15".into(), ..present.clone() }
+                .apply_to(&present, &mut preferences);
             assert_eq!((preferences.cadence.as_deref(), preferences.at), (cadence, None));
         }
     }
 
     #[test]
     fn an_entry_says_the_working_days_of_the_recipient() {
-        let words = Words::new(None).unwrap();
+        let words = LocalizedWords::new(None).unwrap();
         let phrases = words.choose(["en-GB"]);
         let (default, sliding) = ("weekdays 08:00".parse().unwrap(), "sliding 5m max 1h".parse().unwrap());
         for (entry, days, said) in [
@@ -290,8 +302,8 @@ mod tests {
             ("=weekdays mon-fri 09:00", "sun-thu", "Monday to Friday at 09:00"),
             ("=cron 0 8 * * sat,sun", "sun-thu", "Saturday and Sunday at 08:00"),
         ] {
-            let entry = Often::read(entry).unwrap();
-            assert_eq!(often(phrases, &entry, &default, &sliding, days.parse().unwrap()), said);
+            let entry = CadenceEntry::from_value(entry).unwrap();
+            assert_eq!(entry_text(phrases, &entry, &default, &sliding, days.parse().unwrap()), said);
         }
     }
 }

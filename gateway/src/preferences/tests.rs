@@ -9,14 +9,14 @@ use axum::{
     http::{HeaderMap, Method, StatusCode, header},
 };
 use tempfile::TempDir;
-use tidings_mail::words::Words;
+use tidings_mail::words::LocalizedWords;
 use tidings_model::{
-    Link, PersonId,
+    PersonId, UnsubscribeLink,
     link_keys::LinkKeys,
-    records::{Actor, AuditEntry, Facts, Page, Part, Preferences, Recipient},
-    settings::{Brand, DigestSettings, Settings, TenantSettings},
+    records::{AuditActor, AuditEntry, KeyFacts, PageRequest, PersonRowKind, Preferences, Recipient},
+    settings::{DigestSettings, Settings, TenantBrand, TenantSettings},
 };
-use tidings_store::{Sqlite, Store, prelude::*};
+use tidings_store::{SqliteStore, Store, prelude::*};
 use tower::ServiceExt as _;
 use uuid::Uuid;
 
@@ -30,7 +30,7 @@ const KEY: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
 struct Bench {
     _folder: TempDir,
-    store: Arc<Sqlite>,
+    store: Arc<SqliteStore>,
     router: Router,
 }
 
@@ -45,11 +45,11 @@ fn configured() -> Settings {
         categories: [("comment".to_owned(), "Comments".to_owned()), ("share".to_owned(), "Shares".to_owned())].into(),
         ..digest("activity", "daily 08:00")
     };
-    let brand = Brand {
+    let brand = TenantBrand {
         name: Some("Acme".into()),
         logo_url: Some("https://cdn.acme.example/logo.png".into()),
         colour: Some("#8a1c4a".parse().unwrap()),
-        ..Brand::default()
+        ..TenantBrand::default()
     };
     let general = settings();
     let acme = TenantSettings { brand, ..TenantSettings::new(general.streams.clone()) };
@@ -95,7 +95,7 @@ fn token() -> String {
 }
 
 fn entry(action: &str) -> AuditEntry {
-    AuditEntry { at: Timestamp::now(), actor: Actor::Recipient, action: action.into(), why: "one click".into() }
+    AuditEntry { at: Timestamp::now(), actor: AuditActor::Recipient, action: action.into(), why: "one click".into() }
 }
 
 /// Without the marks that isolate directions, and with plain spaces.
@@ -129,16 +129,21 @@ impl Bench {
         self.send(Method::GET, &token(), &[]).await.2
     }
 
-    async fn facts(&self, digest_type: &str) -> Facts {
+    async fn facts(&self, digest_type: &str) -> KeyFacts {
         self.store.facts(&ann(digest_type)).await.unwrap()
     }
 
     /// The audit trail of Ann: actor, action and reason.
     async fn audit(&self) -> Vec<String> {
-        let page = Page { limit: 50, after: None };
+        let page = PageRequest { limit: 50, after: None };
         let held = self
             .store
-            .held(&Key { digest_type: String::new(), ..ann("activity") }, &BTreeSet::new(), Part::Audit, &page)
+            .person_rows(
+                &Key { digest_type: String::new(), ..ann("activity") },
+                &BTreeSet::new(),
+                PersonRowKind::Audit,
+                &page,
+            )
             .await
             .unwrap();
         let words = |row: &serde_json::Value| {
@@ -222,8 +227,9 @@ async fn a_language_from_right_to_left_turns_the_page() {
 async fn a_token_of_another_purpose_or_key_is_not_found() {
     let bench = bench("").await;
     let keys: LinkKeys = KEY.parse().unwrap();
-    let unsubscribe =
-        Link::Unsubscribe { key: ann("activity"), message: Uuid::from_u128(7), generation: 0 }.token(&keys).unwrap();
+    let unsubscribe = UnsubscribeLink::Unsubscribe { key: ann("activity"), message: Uuid::from_u128(7), generation: 0 }
+        .token(&keys)
+        .unwrap();
     let other: LinkKeys = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE".parse().unwrap();
     let other =
         PreferencesLink { key: ann("activity"), message: Uuid::from_u128(7), generation: 0 }.token(&other).unwrap();
@@ -240,7 +246,7 @@ async fn a_token_of_another_purpose_or_key_is_not_found() {
 #[tokio::test]
 async fn a_link_of_an_erased_person_does_not_open_the_page_of_the_next_one() {
     let bench = bench("").await;
-    bench.store.raise_generation(&PersonId::of(&ann("activity"))).await.unwrap();
+    bench.store.raise_generation(&PersonId::from_key(&ann("activity"))).await.unwrap();
     for method in [Method::GET, Method::POST] {
         let (status, _, body) = bench.send(method, &token(), &fields(&[("activity:on", "-")])).await;
         assert_eq!((status, body.as_str()), (StatusCode::NOT_FOUND, ""));
@@ -284,8 +290,8 @@ async fn the_recipients_language_says_the_names_of_digest_types_and_categories()
     std::fs::create_dir(folder.path().join("words")).unwrap();
     let own = "digest_activity = Aktivität\ndescription_activity = Was Ihr Team tat.\ncategory_comment = Kommentare\n";
     std::fs::write(folder.path().join("words/de.ftl"), own).unwrap();
-    let words = Arc::new(Words::new(Some(folder.path())).unwrap());
-    let router = public(State { words, ..over(bench.store.clone(), configured()) });
+    let words = Arc::new(LocalizedWords::new(Some(folder.path())).unwrap());
+    let router = public(GatewayState { words, ..over(bench.store.clone(), configured()) });
     let bench = Bench { router, ..bench };
     let (_, _, page) = bench.send(Method::GET, &token(), &[]).await;
     for said in ["Aktivität", "Was Ihr Team tat.", "Kommentare", "Shares", "alerts"] {

@@ -5,22 +5,22 @@ use std::{collections::BTreeMap, sync::LazyLock};
 use axum::{http::StatusCode, response::Response};
 use jiff::{Timestamp, ToSpan as _, civil::Weekday};
 use serde::Serialize;
-use tidings_mail::words::{Phrases, cadence};
+use tidings_mail::words::{Phrases, describe_cadence};
 use tidings_model::{
     CadenceField, Key, canonical_zone, is_place,
-    records::Facts,
-    rules::{open_window::Foreseen, working_days::working_days},
+    records::KeyFacts,
+    rules::{open_window::DuePrediction, working_days::working_days},
     words, zone_names,
 };
 
 use super::{
-    form::{paused_date, seen},
-    often::{self, Often, Times},
-    subject::{Next, Subject},
+    form::{paused_date, seen_value},
+    often::{self, CadenceEntry, CadenceFields},
+    subject::{DigestSubject, NextDigest},
 };
 use crate::{
-    State,
-    page::{self, Frame},
+    GatewayState,
+    page::{self, PageFrame},
 };
 
 /// Phrases without variables.
@@ -52,7 +52,7 @@ static ZONES: LazyLock<Vec<String>> = LazyLock::new(|| {
     zones
 });
 
-pub(super) enum Notice {
+pub(super) enum ChangeNotice {
     Saved { undo: Option<String> },
     AllOff { undo: Option<String> },
     Undone,
@@ -61,25 +61,25 @@ pub(super) enum Notice {
     Wrong(String),
 }
 
-pub(super) struct View<'a> {
-    frame: Frame,
+pub(super) struct PreferencesPage<'a> {
+    frame: PageFrame,
     phrases: Phrases<'a>,
-    content: Content,
+    content: PageContent,
 }
 
 #[derive(Serialize)]
-struct Content {
+struct PageContent {
     title: String,
     about: String,
     words: BTreeMap<&'static str, String>,
-    notice: Option<Said>,
+    notice: Option<NoticeText>,
     digests: Vec<DigestView>,
     zones: Vec<String>,
     zone: String,
 }
 
 #[derive(Serialize)]
-struct Said {
+struct NoticeText {
     tone: &'static str,
     text: String,
     undo: Option<String>,
@@ -94,20 +94,20 @@ struct DigestView {
     adapted: Option<String>,
     seen: String,
     on: bool,
-    often: Vec<Entry>,
+    often: Vec<FormOption>,
     has_time: bool,
     time: String,
     /// Weekdays and days of the month. Empty if no offered cadence needs this.
-    days: Vec<Entry>,
-    dates: Vec<Entry>,
-    categories: Vec<Entry>,
+    days: Vec<FormOption>,
+    dates: Vec<FormOption>,
+    categories: Vec<FormOption>,
     pause: String,
     /// Tomorrow, or the current pause's end if earlier, because browsers reject days before this.
     pause_from: String,
 }
 
 #[derive(Serialize)]
-struct Entry {
+struct FormOption {
     value: String,
     text: String,
     selected: bool,
@@ -115,30 +115,36 @@ struct Entry {
     parts: String,
 }
 
-impl<'a> View<'a> {
+impl<'a> PreferencesPage<'a> {
     /// Open windows were planned from the facts in `before`.
-    pub fn new(state: &'a State, key: &Key, before: &[Subject<'_>], subjects: &[Subject<'_>], now: Timestamp) -> Self {
+    pub fn new(
+        state: &'a GatewayState,
+        key: &Key,
+        before: &[DigestSubject<'_>],
+        subjects: &[DigestSubject<'_>],
+        now: Timestamp,
+    ) -> Self {
         let recipient = subjects.iter().find_map(|subject| subject.facts.recipient.as_ref());
         let locale = recipient.map(|recipient| recipient.locale.as_str()).unwrap_or_default();
         let phrases = state.phrases(&key.tenant, locale);
-        let frame = Frame::new(state, &key.tenant, phrases);
+        let frame = PageFrame::new(state, &key.tenant, phrases);
         let title = match frame.sender.as_str() {
-            "" => phrases.say("title"),
-            sender => phrases.with("title_of", [("sender", sender.into())]),
+            "" => phrases.message_text("title"),
+            sender => phrases.message_with("title_of", [("sender", sender.into())]),
         };
-        let address = recipient.map_or_else(|| UNKNOWN.to_owned(), |recipient| page::masked(&recipient.address));
-        let about = phrases.with("about", [("address", address.into())]);
+        let address = recipient.map_or_else(|| UNKNOWN.to_owned(), |recipient| page::mask_address(&recipient.address));
+        let about = phrases.message_with("about", [("address", address.into())]);
         let main = subjects.iter().find(|subject| subject.key == *key).or(subjects.first());
         let zone = main.map_or_else(|| "UTC".to_owned(), |subject| subject.effective(now).zone_name);
         let own = (!ZONES.contains(&zone)).then(|| zone.clone());
         let digests = subjects.iter().map(|subject| {
             let before = before.iter().find(|before| before.key == subject.key).map_or(&subject.facts, |s| &s.facts);
-            digest(phrases, subject, before, now)
+            digest_view(phrases, subject, before, now)
         });
-        let content = Content {
+        let content = PageContent {
             title,
             about,
-            words: WORDS.into_iter().map(|id| (id, phrases.say(id))).collect(),
+            words: WORDS.into_iter().map(|id| (id, phrases.message_text(id))).collect(),
             notice: None,
             digests: digests.collect(),
             zones: own.into_iter().chain(ZONES.iter().cloned()).collect(),
@@ -147,20 +153,20 @@ impl<'a> View<'a> {
         Self { frame, phrases, content }
     }
 
-    pub fn response(mut self, notice: Option<Notice>) -> Response {
+    pub fn response(mut self, notice: Option<ChangeNotice>) -> Response {
         let status = match &notice {
-            Some(Notice::Conflict) => StatusCode::CONFLICT,
-            Some(Notice::Wrong(_)) => StatusCode::UNPROCESSABLE_ENTITY,
+            Some(ChangeNotice::Conflict) => StatusCode::CONFLICT,
+            Some(ChangeNotice::Wrong(_)) => StatusCode::UNPROCESSABLE_ENTITY,
             _ => StatusCode::OK,
         };
-        self.content.notice = notice.map(|notice| notice.said(self.phrases));
-        page::page(status, "preferences.html", &self.frame, &self.content)
+        self.content.notice = notice.map(|notice| notice.into_text(self.phrases));
+        page::render_page(status, "preferences.html", &self.frame, &self.content)
     }
 }
 
-impl Notice {
-    fn said(self, phrases: Phrases<'_>) -> Said {
-        let say = |tone, id, undo| Said { tone, text: phrases.say(id), undo };
+impl ChangeNotice {
+    fn into_text(self, phrases: Phrases<'_>) -> NoticeText {
+        let say = |tone, id, undo| NoticeText { tone, text: phrases.message_text(id), undo };
         match self {
             Self::Saved { undo } => say("done", "saved", undo),
             Self::AllOff { undo } => say("done", "all_off", undo),
@@ -174,33 +180,33 @@ impl Notice {
                     "at" => "time",
                     _ => "how_often",
                 };
-                let text = phrases.with("wrong", [("field", phrases.say(field).into())]);
-                Said { tone: "refused", text, undo: None }
+                let text = phrases.message_with("wrong", [("field", phrases.message_text(field).into())]);
+                NoticeText { tone: "refused", text, undo: None }
             }
         }
     }
 }
 
-fn digest(phrases: Phrases<'_>, subject: &Subject<'_>, before: &Facts, now: Timestamp) -> DigestView {
-    let Subject { key, settings, facts, .. } = subject;
+fn digest_view(phrases: Phrases<'_>, subject: &DigestSubject<'_>, before: &KeyFacts, now: Timestamp) -> DigestView {
+    let DigestSubject { key, settings, facts, .. } = subject;
     let effective = subject.effective(now);
     let working_days = working_days(settings, facts);
-    let present = Times::present(settings, facts);
-    let offered = Often::offered(settings, &present.often);
+    let present = CadenceFields::from_facts(settings, facts);
+    let offered = CadenceEntry::offered_entries(settings, &present.often);
     let has = |field| offered.iter().any(|often| often.fields().contains(&field));
-    let option = |often: &Often| Entry {
+    let option = |often: &CadenceEntry| FormOption {
         value: often.value(),
-        text: often::often(phrases, often, &settings.cadence, &effective.cadence, working_days),
+        text: often::entry_text(phrases, often, &settings.cadence, &effective.cadence, working_days),
         selected: *often == present.often,
-        parts: often.fields().iter().rev().map(|field| class(*field)).collect::<Vec<_>>().join(" "),
+        parts: often.fields().iter().rev().map(|field| css_class(*field)).collect::<Vec<_>>().join(" "),
     };
-    let day = |(name, day): (&str, Weekday)| Entry {
+    let day = |(name, day): (&str, Weekday)| FormOption {
         value: name.to_owned(),
         text: phrases.weekday(day),
         selected: name == present.day,
         parts: String::new(),
     };
-    let date = |date: u8| Entry {
+    let date = |date: u8| FormOption {
         value: date.to_string(),
         text: often::day_of_month(phrases, date),
         selected: date.to_string() == present.date,
@@ -210,9 +216,9 @@ fn digest(phrases: Phrases<'_>, subject: &Subject<'_>, before: &Facts, now: Time
     let off = settings.off_today(&facts.preferences.off);
     let unlisted = off.iter().filter(|category| !settings.categories.contains_key(*category));
     let categories = settings.categories.iter().chain(unlisted.map(|category| (category, category)));
-    let category = |(category, title): (&String, &String)| Entry {
+    let category = |(category, title): (&String, &String)| FormOption {
         value: category.clone(),
-        text: phrases.called("category", category).unwrap_or_else(|| title.clone()),
+        text: phrases.team_name("category", category).unwrap_or_else(|| title.clone()),
         selected: !off.contains(category),
         parts: String::new(),
     };
@@ -221,10 +227,10 @@ fn digest(phrases: Phrases<'_>, subject: &Subject<'_>, before: &Facts, now: Time
     DigestView {
         name: key.digest_type.clone(),
         title: phrases.digest_name(&key.digest_type, settings.title.as_deref()),
-        description: phrases.called("description", &key.digest_type).or_else(|| settings.description.clone()),
+        description: phrases.team_name("description", &key.digest_type).or_else(|| settings.description.clone()),
         next: next(phrases, subject, before, now),
-        adapted: effective.adapted.map(|_| phrases.say("adapted")),
-        seen: seen(facts),
+        adapted: effective.adapted.map(|_| phrases.message_text("adapted")),
+        seen: seen_value(facts),
         on: facts.consent,
         has_time: has(CadenceField::Time),
         often: offered.iter().map(option).collect(),
@@ -238,7 +244,7 @@ fn digest(phrases: Phrases<'_>, subject: &Subject<'_>, before: &Facts, now: Time
 }
 
 /// `page.css` hides this field while no option with its class is selected.
-const fn class(field: CadenceField) -> &'static str {
+const fn css_class(field: CadenceField) -> &'static str {
     match field {
         CadenceField::Time => "timed",
         CadenceField::Weekday => "weekly",
@@ -246,31 +252,32 @@ const fn class(field: CadenceField) -> &'static str {
     }
 }
 
-fn next(phrases: Phrases<'_>, subject: &Subject<'_>, before: &Facts, now: Timestamp) -> String {
+fn next(phrases: Phrases<'_>, subject: &DigestSubject<'_>, before: &KeyFacts, now: Timestamp) -> String {
     let facts = &subject.facts;
     let effective = subject.effective(now);
-    let when = |at| often::when(phrases, at, &effective.zone, &effective.zone_name, now);
-    let with = |id, at| phrases.with(id, [("when", when(at).into())]);
+    let when = |at| often::time_text(phrases, at, &effective.zone, &effective.zone_name, now);
+    let with = |id, at| phrases.message_with(id, [("when", when(at).into())]);
     match subject.next(before, now) {
         // Times on the page have minute precision.
-        Next::IfNew(at) if at.duration_since(now).as_secs() < 60 => phrases.say("next_at_once"),
-        Next::IfNew(at) => with("next_if_new", at),
-        Next::Due(Foreseen { due_at, is_kept: false }) => with("next", due_at.max(now)),
-        Next::Due(Foreseen { due_at, is_kept: true }) => {
-            let later = cadence(phrases, &effective.cadence);
-            phrases.with("next_then", [("when", when(due_at.max(now)).into()), ("cadence", later.into())])
+        NextDigest::IfNew(at) if at.duration_since(now).as_secs() < 60 => phrases.message_text("next_at_once"),
+        NextDigest::IfNew(at) => with("next_if_new", at),
+        NextDigest::Due(DuePrediction { due_at, is_kept: false }) => with("next", due_at.max(now)),
+        NextDigest::Due(DuePrediction { due_at, is_kept: true }) => {
+            let later = describe_cadence(phrases, &effective.cadence);
+            phrases.message_with("next_then", [("when", when(due_at.max(now)).into()), ("cadence", later.into())])
         }
-        Next::Never if !facts.consent => phrases.say("next_off"),
-        Next::Never if facts.suppressed.is_some() => phrases.say("next_suppressed"),
-        Next::Never if facts.pause.as_ref().is_some_and(|pause| pause.in_force(now)) => phrases.say("next_stopped"),
-        Next::Never => match facts.preferences.paused_until.filter(|until| *until > now) {
-            Some(until) => match subject.waiting(before, now) {
-                Some(Foreseen { due_at, .. }) => {
-                    phrases.with("next_paused_due", [("until", when(until).into()), ("when", when(due_at).into())])
-                }
+        NextDigest::Never if !facts.consent => phrases.message_text("next_off"),
+        NextDigest::Never if facts.suppressed.is_some() => phrases.message_text("next_suppressed"),
+        NextDigest::Never if facts.pause.as_ref().is_some_and(|pause| pause.in_force(now)) => {
+            phrases.message_text("next_stopped")
+        }
+        NextDigest::Never => match facts.preferences.paused_until.filter(|until| *until > now) {
+            Some(until) => match subject.pending_due(before, now) {
+                Some(DuePrediction { due_at, .. }) => phrases
+                    .message_with("next_paused_due", [("until", when(until).into()), ("when", when(due_at).into())]),
                 None => with("next_paused", until),
             },
-            None => phrases.say("next_never"),
+            None => phrases.message_text("next_never"),
         },
     }
 }

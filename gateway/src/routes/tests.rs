@@ -7,63 +7,66 @@ use axum::{
     extract::Request,
     routing::post,
 };
-use tidings_mail::words::Words;
+use tidings_mail::words::LocalizedWords;
 use tidings_model::{
-    process::{Process, ProcessProfile, Role},
-    settings::{Sender, Settings, Stream, Streams},
+    process::{ProcessProfile, ProcessRecord, ProcessRole},
+    settings::{DeliveryStreams, SenderIdentity, Settings, StreamSettings},
 };
-use tidings_store::{Sqlite, Store};
+use tidings_store::{SqliteStore, Store};
 use tokio::sync::{Notify, watch};
 use tower::ServiceExt as _;
 
 use super::*;
 use crate::{
-    BODY_COST, Networks,
-    fetch::Fetcher,
-    recorder::Recorder,
+    BODY_COST, TrustedProxies,
+    fetch::HttpFetcher,
+    recorder::TrackingRecorder,
     request_body::{self, BodyLimit},
-    webhooks::{Webhooks, ses::Certificates},
+    webhooks::{WebhookContext, ses::CertificateCache},
 };
 
 /// Settings without digest types, relays and keys.
 pub(crate) fn settings() -> Settings {
-    let sender = Sender {
+    let sender = SenderIdentity {
         name: String::new(),
         address: "a@b.example".parse().unwrap(),
         reply_to: None,
         domain: "b.example".into(),
     };
-    Settings::new(Streams { bulk: Stream::new(&[], sender.clone()), transactional: Stream::new(&[], sender) })
+    Settings::new(DeliveryStreams {
+        bulk: StreamSettings::new(&[], sender.clone()),
+        transactional: StreamSettings::new(&[], sender),
+    })
 }
 
 /// A store in a folder. It has no tables yet.
-pub(crate) async fn sqlite(folder: &std::path::Path) -> Arc<Sqlite> {
-    Arc::new(Sqlite::connect(&format!("sqlite:{}", folder.join("tidings.db").display())).await.unwrap())
+pub(crate) async fn sqlite(folder: &std::path::Path) -> Arc<SqliteStore> {
+    Arc::new(SqliteStore::connect(&format!("sqlite:{}", folder.join("tidings.db").display())).await.unwrap())
 }
 
 /// The dependencies of the routes over a store. Temporal has not answered yet.
-pub(crate) fn over(store: Arc<dyn Store>, settings: Settings) -> State {
+pub(crate) fn over(store: Arc<dyn Store>, settings: Settings) -> GatewayState {
     let settings = Arc::new(settings);
-    let recorder = Recorder::start(store.clone(), settings.clone()).0;
-    let words = Arc::new(Words::new(None).unwrap());
-    State { store, directory: None, recorder, settings, words, temporal: watch::channel(None).1 }
+    let recorder = TrackingRecorder::start(store.clone(), settings.clone()).0;
+    let words = Arc::new(LocalizedWords::new(None).unwrap());
+    GatewayState { store, directory: None, recorder, settings, words, temporal: watch::channel(None).1 }
 }
 
 /// A process that was seen just now, with this fingerprint of its keys.
-fn process(id: u128, link_key: &str, seen_at: jiff::Timestamp) -> Process {
-    let profile = ProcessProfile::new(Role::Worker, "a", 1, "tidings");
+fn process(id: u128, link_key: &str, seen_at: jiff::Timestamp) -> ProcessRecord {
+    let profile = ProcessProfile::new(ProcessRole::Worker, "a", 1, "tidings");
     let profile = ProcessProfile { link_keys: vec![link_key.into()], version: format!("0.{id}"), ..profile };
-    Process { id: uuid::Uuid::from_u128(id), seen_at, profile }
+    ProcessRecord { id: uuid::Uuid::from_u128(id), seen_at, profile }
 }
 
 /// Every public route, without webhooks.
-pub(crate) fn public(state: State) -> Router {
-    let certificates = Certificates::new(Fetcher::new());
-    let webhooks = Webhooks { state: state.clone(), hooks: BTreeMap::new(), certificates };
-    router(state, webhooks, Admission::default())
+pub(crate) fn public(state: GatewayState) -> Router {
+    let certificates = CertificateCache::new(HttpFetcher::new());
+    let webhooks = WebhookContext { state: state.clone(), hooks: BTreeMap::new(), certificates };
+    router(state, webhooks, AdmissionLimits::default())
 }
 
-async fn state(folder: &std::path::Path, migrated: bool) -> State {
+async fn state(folder: &std::path::Path, migrated: bool) -> GatewayState {
     let store = sqlite(folder).await;
     if migrated {
         store.migrate().await.unwrap();
@@ -87,23 +90,23 @@ async fn panics() -> StatusCode {
 }
 
 /// Routes of these tests behind the layers of all routes.
-fn routes(concurrency: Concurrency, time: Duration) -> Router {
-    let limit = BodyLimit { time: Duration::from_millis(100), decodes: true, ..BodyLimit::of(10) };
+fn routes(concurrency: RequestQuotas, time: Duration) -> Router {
+    let limit = BodyLimit { time: Duration::from_millis(100), decodes: true, ..BodyLimit::with_bytes(10) };
     let routes = Router::new()
         .route("/echo", post(async |body: String| body))
-        .layer(from_fn_with_state(limit, request_body::read))
+        .layer(from_fn_with_state(limit, request_body::buffer_body))
         .route("/items/{token}", get(async || "an item"))
         .route("/panic", get(panics))
         .route("/never", get(async || std::future::pending::<()>().await));
-    shared(limited(routes, concurrency, time))
+    with_shared_layers(with_limits(routes, concurrency, time))
 }
 
 fn usual() -> Router {
     routes(concurrency(10, 1000), Duration::from_millis(200))
 }
 
-fn concurrency(requests: usize, body_bytes: usize) -> Concurrency {
-    Concurrency::new([requests; 2], [body_bytes; 2], Networks::default())
+fn concurrency(requests: usize, body_bytes: usize) -> RequestQuotas {
+    RequestQuotas::new([requests; 2], [body_bytes; 2], TrustedProxies::default())
 }
 
 #[tokio::test]
@@ -180,7 +183,8 @@ async fn a_full_gateway_refuses_at_once_and_says_when_to_come_again() {
         }
     };
     let concurrency = concurrency(1, 0);
-    let router = shared(limited(Router::new().route("/wait", get(waits)), concurrency, Duration::from_mins(1)));
+    let router =
+        with_shared_layers(with_limits(Router::new().route("/wait", get(waits)), concurrency, Duration::from_mins(1)));
     let first = tokio::spawn(router.clone().oneshot(get_of("/wait")));
     begun.notified().await;
     let (status, headers, body) = answer(&router, get_of("/wait")).await;
@@ -214,7 +218,7 @@ async fn every_answer_has_the_headers_of_a_private_page() {
 async fn metrics_have_the_route_and_never_the_path() {
     answer(&usual(), get_of("/items/t0ken-of-somebody")).await;
     answer(&usual(), get_of("/t0ken-of-somebody")).await;
-    let text = metrics::text();
+    let text = metrics::export_text();
     assert!(
         text.contains("tidings_http_requests_total{route=\"/items/{token}\",method=\"GET\",status=\"200\"}"),
         "{text}"
@@ -229,7 +233,7 @@ async fn readiness_names_what_processes_differ_in_and_not_who_does() {
     let folder = tempfile::tempdir().unwrap();
     for (key, named) in [("aa", None), ("bb", Some("[\"link_keys\"]"))] {
         let state = state(folder.path(), true).await;
-        let now = state.store.clock().await.unwrap();
+        let now = state.store.database_clock().await.unwrap();
         for process in [process(1, "aa", now), process(2, key, now)] {
             state.store.put_process(&process).await.unwrap();
         }

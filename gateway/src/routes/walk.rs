@@ -9,12 +9,12 @@ use axum::{
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use jiff::Timestamp;
 use tidings_model::{
-    AsBeforeLink, ClickLink, Key, Link, OpenLink, PreferencesLink, Provider, ViewLink,
-    link_keys::{LinkKeys, Purpose},
-    records::{Page, WebhookLetterFilter},
+    AsBeforeLink, ClickLink, Key, OpenLink, PreferencesLink, Provider, UnsubscribeLink, ViewLink,
+    link_keys::{LinkKeys, TokenPurpose},
+    records::{PageRequest, WebhookLetterFilter},
     settings::Settings,
 };
-use tidings_store::{Sqlite, prelude::*};
+use tidings_store::{SqliteStore, prelude::*};
 use tower::ServiceExt as _;
 use uuid::Uuid;
 
@@ -23,11 +23,11 @@ use super::{
     *,
 };
 use crate::{
-    fetch::Fetcher,
+    fetch::HttpFetcher,
     webhooks::{
-        Hook,
+        RelayWebhook,
         samples::{Sample, samples},
-        ses::Certificates,
+        ses::CertificateCache,
         tests::secret,
     },
 };
@@ -47,50 +47,51 @@ fn relays() -> Vec<(&'static str, Provider, Option<String>)> {
 }
 
 #[derive(Debug, PartialEq)]
-struct Answer {
+struct WalkResponse {
     status: StatusCode,
     headers: HeaderMap,
     body: Vec<u8>,
 }
 
-struct Gateway {
-    store: Arc<Sqlite>,
+struct WalkGateway {
+    store: Arc<SqliteStore>,
     router: Router,
     _folder: tempfile::TempDir,
 }
 
-impl Gateway {
+impl WalkGateway {
     async fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = sqlite(folder.path()).await;
         store.migrate().await.unwrap();
         let state = over(store.clone(), Settings { link_keys: Some(KEYS.parse().unwrap()), ..settings() });
         let hook = |(name, provider, secret): (&str, Provider, Option<String>)| {
-            let mut hook = Hook::new(provider);
+            let mut hook = RelayWebhook::new(provider);
             if let Some(secret) = secret {
-                hook.add(&secret).unwrap();
+                hook.add_secret(&secret).unwrap();
             }
             (name.to_owned(), hook)
         };
-        let certificates = Certificates::new(Fetcher::new());
-        let webhooks = Webhooks { state: state.clone(), hooks: relays().into_iter().map(hook).collect(), certificates };
-        Self { store, router: router(state, webhooks, Admission::default()), _folder: folder }
+        let certificates = CertificateCache::new(HttpFetcher::new());
+        let webhooks =
+            WebhookContext { state: state.clone(), hooks: relays().into_iter().map(hook).collect(), certificates };
+        Self { store, router: router(state, webhooks, AdmissionLimits::default()), _folder: folder }
     }
 
-    async fn answer(&self, request: Request) -> Answer {
+    async fn answer(&self, request: Request) -> WalkResponse {
         let (parts, body) = self.router.clone().oneshot(request).await.unwrap().into_parts();
         let body = to_bytes(body, 1 << 20).await.unwrap().to_vec();
-        Answer { status: parts.status, headers: parts.headers, body }
+        WalkResponse { status: parts.status, headers: parts.headers, body }
     }
 
-    async fn of_token(&self, route: Route, method: Method, token: &str) -> Answer {
+    async fn of_token(&self, route: PublicRoute, method: Method, token: &str) -> WalkResponse {
         let request = Request::builder().method(method).uri(route.path().replace("{token}", token));
         let request = request.header(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
         self.answer(request.body(Body::from("List-Unsubscribe=One-Click&action=none")).unwrap()).await
     }
 
-    async fn of_sample(&self, relay: &str, sample: &Sample) -> Answer {
-        let mut request = Request::post(Route::Webhook.path().replace("{relay}", relay));
+    async fn of_sample(&self, relay: &str, sample: &Sample) -> WalkResponse {
+        let mut request = Request::post(PublicRoute::Webhook.path().replace("{relay}", relay));
         for (name, value) in &sample.headers {
             request = request.header(*name, value);
         }
@@ -106,21 +107,27 @@ fn ann(tenant: &str) -> Key {
     Key::new(tenant.into(), "activity".into(), "ann".into()).unwrap()
 }
 
-fn tokens(tenant: &str, keys: &LinkKeys) -> [(Option<Route>, String); 9] {
+fn tokens(tenant: &str, keys: &LinkKeys) -> [(Option<PublicRoute>, String); 9] {
     let (tenant, key, message) = (tenant.to_owned(), ann(tenant), MESSAGE);
     let target = "https://app.example/".to_owned();
-    let suppress = Link::Suppress { tenant: tenant.clone(), address: "ann@example.net".into(), message };
+    let suppress = UnsubscribeLink::Suppress { tenant: tenant.clone(), address: "ann@example.net".into(), message };
     [
-        (Some(Route::Unsubscribe), Link::Unsubscribe { key: key.clone(), message, generation: 0 }.token(keys).unwrap()),
-        (Some(Route::Unsubscribe), suppress.token(keys).unwrap()),
-        (Some(Route::Preferences), PreferencesLink { key: key.clone(), message, generation: 0 }.token(keys).unwrap()),
-        (Some(Route::AsBefore), AsBeforeLink { key, message, generation: 0 }.token(keys).unwrap()),
-        (Some(Route::View), ViewLink { tenant: tenant.clone(), message }.token(keys).unwrap()),
-        (Some(Route::Open), OpenLink { tenant: tenant.clone(), message }.token(keys).unwrap()),
-        (Some(Route::Click), ClickLink { tenant: tenant.clone(), message, target }.token(keys).unwrap()),
+        (
+            Some(PublicRoute::Unsubscribe),
+            UnsubscribeLink::Unsubscribe { key: key.clone(), message, generation: 0 }.token(keys).unwrap(),
+        ),
+        (Some(PublicRoute::Unsubscribe), suppress.token(keys).unwrap()),
+        (
+            Some(PublicRoute::Preferences),
+            PreferencesLink { key: key.clone(), message, generation: 0 }.token(keys).unwrap(),
+        ),
+        (Some(PublicRoute::AsBefore), AsBeforeLink { key, message, generation: 0 }.token(keys).unwrap()),
+        (Some(PublicRoute::View), ViewLink { tenant: tenant.clone(), message }.token(keys).unwrap()),
+        (Some(PublicRoute::Open), OpenLink { tenant: tenant.clone(), message }.token(keys).unwrap()),
+        (Some(PublicRoute::Click), ClickLink { tenant: tenant.clone(), message, target }.token(keys).unwrap()),
         // Used in email addresses.
-        (None, keys.sign(Purpose::Report, &tenant, message)),
-        (None, keys.sign(Purpose::Leave, &tenant, message)),
+        (None, keys.sign(TokenPurpose::Report, &tenant, message)),
+        (None, keys.sign(TokenPurpose::Leave, &tenant, message)),
     ]
 }
 
@@ -129,9 +136,9 @@ fn bytes(token: &str) -> Vec<u8> {
 }
 
 /// Tokens others could hold or make, with a description of their flaw.
-fn foreign_tokens(route: Route) -> Vec<(&'static str, String)> {
+fn foreign_tokens(route: PublicRoute) -> Vec<(&'static str, String)> {
     let own = tokens("acme", &keys(KEYS));
-    let is_right = |(of, _): &&(Option<Route>, String)| *of == Some(route);
+    let is_right = |(of, _): &&(Option<PublicRoute>, String)| *of == Some(route);
     let (right, others): (Vec<_>, Vec<_>) = own.iter().partition(is_right);
     let mut foreign: Vec<_> = others.iter().map(|(_, token)| ("another purpose", token.clone())).collect();
     let by_others = tokens("acme", &keys(OTHER_KEYS)).into_iter().filter(|token| is_right(&token));
@@ -158,7 +165,7 @@ fn foreign_tokens(route: Route) -> Vec<(&'static str, String)> {
     foreign
 }
 
-async fn walk_tokens(gateway: &Gateway, route: Route) {
+async fn walk_tokens(gateway: &WalkGateway, route: PublicRoute) {
     for method in [Method::GET, Method::HEAD, Method::POST] {
         let nonsense = gateway.of_token(route, method.clone(), "nonsense").await;
         for (wrong, token) in foreign_tokens(route) {
@@ -176,31 +183,31 @@ async fn walk_tokens(gateway: &Gateway, route: Route) {
 }
 
 /// Tests webhooks: sends each relay's requests to all other relays, and to an unknown one.
-async fn walk_webhooks(gateway: &Gateway) {
-    let unsigned = Sample { headers: Vec::new(), ..made(Provider::Other, None) };
+async fn walk_webhooks(gateway: &WalkGateway) {
+    let unsigned = Sample { headers: Vec::new(), ..make_sample(Provider::Other, None) };
     let nonsense = gateway.of_sample("own", &unsigned).await;
     assert_eq!((nonsense.status, nonsense.body.len()), (StatusCode::UNAUTHORIZED, 0));
     let relays = relays();
     let with_samples = relays.iter().filter(|(.., secret)| secret.is_some());
     for (from, provider, right) in with_samples.clone() {
-        let sample = made(*provider, right.as_deref());
+        let sample = make_sample(*provider, right.as_deref());
         for to in relays.iter().map(|(to, ..)| *to).chain(["nobody"]).filter(|to| to != from) {
             assert_eq!(gateway.of_sample(to, &sample).await, nonsense, "from {from} to {to}");
         }
-        let forged = made(*provider, secret(*provider, "nobody").as_deref());
+        let forged = make_sample(*provider, secret(*provider, "nobody").as_deref());
         assert_eq!(gateway.of_sample(from, &forged).await, nonsense, "{from} with another secret");
         assert_eq!(gateway.of_sample(from, &unsigned).await, nonsense, "{from} without a signature");
     }
-    let filter = WebhookLetterFilter { since: None, until: None, page: Page { limit: 1, after: None } };
+    let filter = WebhookLetterFilter { since: None, until: None, page: PageRequest { limit: 1, after: None } };
     assert_eq!(gateway.store.webhook_letters(&filter).await.unwrap().rows, []);
     for (relay, provider, secret) in with_samples {
-        let sample = made(*provider, secret.as_deref());
+        let sample = make_sample(*provider, secret.as_deref());
         assert_eq!(gateway.of_sample(relay, &sample).await.status, StatusCode::OK, "{relay}");
     }
 }
 
 /// A request reporting an open. It is unsigned without a secret.
-fn made(provider: Provider, secret: Option<&str>) -> Sample {
+fn make_sample(provider: Provider, secret: Option<&str>) -> Sample {
     let name = if secret.is_some() { "opened" } else { "unsigned" };
     let samples = samples(provider, secret, MESSAGE, Timestamp::now());
     samples.into_iter().find(|sample| sample.name == name).unwrap()
@@ -208,19 +215,24 @@ fn made(provider: Provider, secret: Option<&str>) -> Sample {
 
 #[tokio::test]
 async fn foreign_credentials_get_the_bytes_of_nonsense_on_every_route() {
-    let gateway = Gateway::start().await;
-    for route in Route::ALL {
+    let gateway = WalkGateway::start().await;
+    for route in PublicRoute::ALL {
         match route {
-            Route::Unsubscribe | Route::Preferences | Route::AsBefore | Route::View | Route::Open | Route::Click => {
+            PublicRoute::Unsubscribe
+            | PublicRoute::Preferences
+            | PublicRoute::AsBefore
+            | PublicRoute::View
+            | PublicRoute::Open
+            | PublicRoute::Click => {
                 walk_tokens(&gateway, route).await;
             }
-            Route::Webhook => walk_webhooks(&gateway).await,
+            PublicRoute::Webhook => walk_webhooks(&gateway).await,
             // Public: the same response for everyone.
-            Route::Style | Route::Problem => {}
+            PublicRoute::Style | PublicRoute::Problem => {}
         }
     }
     for tenant in ["acme", "zeta"] {
         assert!(gateway.store.facts(&ann(tenant)).await.unwrap().consent, "{tenant}");
-        assert_eq!(gateway.store.suppressed(tenant, "ann@example.net").await.unwrap(), []);
+        assert_eq!(gateway.store.suppression_reasons(tenant, "ann@example.net").await.unwrap(), []);
     }
 }

@@ -17,8 +17,13 @@ use crate::request_body::{self, BodyLimit};
 /// Longer than any limit of these tests, also on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-fn limits() -> Limits {
-    Limits { connections: 100, headers: Duration::from_millis(200), header_bytes: 8192, ..Limits::default() }
+fn limits() -> ConnectionLimits {
+    ConnectionLimits {
+        connections: 100,
+        headers: Duration::from_millis(200),
+        header_bytes: 8192,
+        ..ConnectionLimits::default()
+    }
 }
 
 struct Served {
@@ -31,7 +36,7 @@ struct Served {
     begun: Arc<Notify>,
 }
 
-async fn serve_with(limits: Limits) -> Served {
+async fn serve_with(limits: ConnectionLimits) -> Served {
     let (finish, begun) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let slow = {
         let (finish, begun) = (finish.clone(), begun.clone());
@@ -46,7 +51,8 @@ async fn serve_with(limits: Limits) -> Served {
         .route("/echo", post(async |body: String| body))
         .route(
             "/whole",
-            post(async |body: String| body).layer(from_fn_with_state(BodyLimit::of(100), request_body::read)),
+            post(async |body: String| body)
+                .layer(from_fn_with_state(BodyLimit::with_bytes(100), request_body::buffer_body)),
         )
         .route("/slow", get(slow));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -179,14 +185,14 @@ async fn pipelined_requests_are_answered_in_their_order() {
 
 #[tokio::test]
 async fn http_1_0_is_answered_and_its_connection_closed() {
-    let served = serve_with(Limits { headers: PATIENCE * 2, ..limits() }).await;
+    let served = serve_with(ConnectionLimits { headers: PATIENCE * 2, ..limits() }).await;
     let answer = served.answer("GET /fast HTTP/1.0\r\n\r\n").await;
     assert!(answer.starts_with("HTTP/1.0 200 OK") && answer.ends_with("fast"), "{answer}");
 }
 
 #[tokio::test]
 async fn connections_over_the_limit_wait_for_a_place() {
-    let served = serve_with(Limits { connections: 1, headers: PATIENCE * 2, ..limits() }).await;
+    let served = serve_with(ConnectionLimits { connections: 1, headers: PATIENCE * 2, ..limits() }).await;
     let slow = served.send("GET /slow HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await;
     served.begun.notified().await;
     let waiting = served.send("GET /fast HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await;
@@ -197,7 +203,7 @@ async fn connections_over_the_limit_wait_for_a_place() {
 
 #[tokio::test]
 async fn connections_over_the_limit_of_a_client_are_refused_and_those_of_a_proxy_are_not() {
-    let few = Limits { of_client: 1, headers: PATIENCE * 2, ..limits() };
+    let few = ConnectionLimits { of_client: 1, headers: PATIENCE * 2, ..limits() };
     let served = serve_with(few.clone()).await;
     let slow = served.send("GET /slow HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await;
     served.begun.notified().await;
@@ -207,14 +213,15 @@ async fn connections_over_the_limit_of_a_client_are_refused_and_those_of_a_proxy
     served.finish.notify_one();
     assert!(rest(slow).await.ends_with("slow"));
 
-    let served = serve_with(Limits { trusted: Networks(vec!["127.0.0.0/8".parse().unwrap()]), ..few }).await;
+    let served =
+        serve_with(ConnectionLimits { trusted: TrustedProxies(vec!["127.0.0.0/8".parse().unwrap()]), ..few }).await;
     let _idle = served.connect().await;
     assert!(served.answer("GET /fast HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await.ends_with("fast"));
 }
 
 #[tokio::test]
 async fn an_old_connection_takes_no_more_requests() {
-    let limits = Limits { age: Duration::from_millis(200), headers: PATIENCE * 2, ..limits() };
+    let limits = ConnectionLimits { age: Duration::from_millis(200), headers: PATIENCE * 2, ..limits() };
     let served = serve_with(limits.clone()).await;
     let slow = served.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n").await;
     served.begun.notified().await;
@@ -226,7 +233,7 @@ async fn an_old_connection_takes_no_more_requests() {
 
 #[tokio::test]
 async fn a_request_in_progress_is_answered_after_the_signal_to_end() {
-    let served = serve_with(Limits { headers: PATIENCE * 2, ..limits() }).await;
+    let served = serve_with(ConnectionLimits { headers: PATIENCE * 2, ..limits() }).await;
     let idle = served.send("GET /fast HTTP/1.1\r\nHost: a\r\n\r\n").await;
     let slow = served.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n").await;
     served.begun.notified().await;
@@ -246,7 +253,7 @@ async fn a_request_in_progress_is_answered_after_the_signal_to_end() {
 
 #[tokio::test]
 async fn a_request_that_never_ends_is_cut_off() {
-    let served = serve_with(Limits { ending: Duration::from_millis(200), ..limits() }).await;
+    let served = serve_with(ConnectionLimits { ending: Duration::from_millis(200), ..limits() }).await;
     let slow = served.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n").await;
     served.begun.notified().await;
     let begun = Instant::now();

@@ -13,10 +13,10 @@ use tidings_model::{
     Cadence, Key, PersonId,
     api_token::TokenRecord,
     link_keys::LinkKeys,
-    records::{AuditEntry, Page, Part, Reason, Recipient},
+    records::{AuditEntry, PageRequest, PersonRowKind, Recipient, SuppressionReason},
     settings::{DigestSettings, FormerNames, Settings, TenantSettings},
 };
-use tidings_store::{Sqlite, Store, StoredToken, prelude::*};
+use tidings_store::{SqliteStore, Store, StoredToken, prelude::*};
 use tower::ServiceExt as _;
 use uuid::Uuid;
 
@@ -33,7 +33,7 @@ const MULTIPART: (&str, &str) = (
 
 struct Bench {
     _folder: TempDir,
-    store: Arc<Sqlite>,
+    store: Arc<SqliteStore>,
     router: Router,
 }
 
@@ -53,16 +53,16 @@ fn ann() -> Key {
     Key::new("acme".into(), "activity".into(), "ann".into()).unwrap()
 }
 
-fn token(link: &Link, keys: &str) -> String {
+fn token(link: &UnsubscribeLink, keys: &str) -> String {
     link.token(&keys.parse::<LinkKeys>().unwrap()).unwrap()
 }
 
-fn digest() -> Link {
-    Link::Unsubscribe { key: ann(), message: Uuid::from_u128(7), generation: 0 }
+fn digest() -> UnsubscribeLink {
+    UnsubscribeLink::Unsubscribe { key: ann(), message: Uuid::from_u128(7), generation: 0 }
 }
 
-fn single() -> Link {
-    Link::Suppress { tenant: "acme".into(), address: "Ann@example.net".into(), message: Uuid::from_u128(7) }
+fn single() -> UnsubscribeLink {
+    UnsubscribeLink::Suppress { tenant: "acme".into(), address: "Ann@example.net".into(), message: Uuid::from_u128(7) }
 }
 
 impl Bench {
@@ -81,8 +81,8 @@ impl Bench {
     /// The audit trail of Ann: actor, action and reason.
     async fn audit(&self) -> Vec<String> {
         let key = Key { digest_type: String::new(), ..ann() };
-        let page = Page { limit: 10, after: None };
-        let held = self.store.held(&key, &BTreeSet::new(), Part::Audit, &page).await.unwrap();
+        let page = PageRequest { limit: 10, after: None };
+        let held = self.store.person_rows(&key, &BTreeSet::new(), PersonRowKind::Audit, &page).await.unwrap();
         let words = |row: &serde_json::Value| {
             ["actor", "action", "why"].map(|name| row[name].as_str().unwrap_or_default().to_owned()).join(": ")
         };
@@ -188,20 +188,23 @@ async fn one_click_of_a_single_message_suppresses_its_address_for_bulk_messages(
         assert_eq!(status, StatusCode::OK, "{body}");
         assert!(body.contains("A…@example.net") && !body.contains("Ann@"), "{body}");
     }
-    assert_eq!(bench.store.suppressed("acme", "ann@example.net").await.unwrap(), [Reason::Unsubscribed]);
-    assert_eq!(bench.store.suppressed("other", "ann@example.net").await.unwrap(), []);
+    assert_eq!(
+        bench.store.suppression_reasons("acme", "ann@example.net").await.unwrap(),
+        [SuppressionReason::Unsubscribed]
+    );
+    assert_eq!(bench.store.suppression_reasons("other", "ann@example.net").await.unwrap(), []);
 }
 
 #[tokio::test]
 async fn a_link_of_an_erased_person_is_not_ours_and_unsubscribes_nobody() {
     let bench = bench().await;
-    bench.store.raise_generation(&PersonId::of(&ann())).await.unwrap();
+    bench.store.raise_generation(&PersonId::from_key(&ann())).await.unwrap();
     for method in [Method::GET, Method::POST] {
         let (status, _, body) = bench.send(method, &token(&digest(), OLD), FORM).await;
         assert_eq!((status, body.as_str()), (StatusCode::NOT_FOUND, ""));
     }
     assert!(bench.wanted().await);
-    let next = Link::Unsubscribe { key: ann(), message: Uuid::from_u128(8), generation: 1 };
+    let next = UnsubscribeLink::Unsubscribe { key: ann(), message: Uuid::from_u128(8), generation: 1 };
     assert_eq!(bench.send(Method::POST, &token(&next, OLD), FORM).await.0, StatusCode::OK);
     assert!(!bench.wanted().await);
 }
@@ -234,7 +237,7 @@ async fn reading_a_link_changes_nothing() {
         }
     }
     assert!(bench.wanted().await);
-    assert_eq!(bench.store.suppressed("acme", "ann@example.net").await.unwrap(), []);
+    assert_eq!(bench.store.suppression_reasons("acme", "ann@example.net").await.unwrap(), []);
 }
 
 #[tokio::test]

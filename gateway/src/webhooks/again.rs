@@ -5,12 +5,12 @@ use serde::Serialize;
 use serde_json::Value;
 use tidings_model::{
     Provider,
-    delivery_events::{Report, Reported},
+    delivery_events::{CheckedDeliveryEvent, DeliveryReport},
     records::{KeptWebhookLetter, WebhookLetterRecord},
 };
 use utoipa::ToSchema;
 
-use super::webhook;
+use super::webhook_for;
 
 /// Parses the letter with this version. `provider` is `None` if the letter's relay is no longer configured.
 ///
@@ -21,7 +21,7 @@ pub fn read_letter(
     letter: &KeptWebhookLetter,
     provider: Option<Provider>,
     now: Timestamp,
-) -> Result<Vec<Reported>, String> {
+) -> Result<Vec<CheckedDeliveryEvent>, String> {
     let WebhookLetterRecord { relay, size, whole, .. } = &letter.record;
     let Some(provider) = provider else {
         return Err(format!("[relay.{relay}] is not in tidings.toml, so that its provider is unknown; add the relay"));
@@ -45,14 +45,17 @@ pub struct ShownWebhookLetter {
     part: Value,
     /// The events that an emission would record.
     #[serde(skip_serializing_if = "Option::is_none")]
-    events: Option<Vec<Report>>,
+    events: Option<Vec<DeliveryReport>>,
     /// The reason why the letter cannot be emitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
 }
 
 #[must_use]
-pub fn shown_letter(letter: &KeptWebhookLetter, read: &Result<Vec<Reported>, String>) -> ShownWebhookLetter {
+pub fn shown_letter(
+    letter: &KeptWebhookLetter,
+    read: &Result<Vec<CheckedDeliveryEvent>, String>,
+) -> ShownWebhookLetter {
     let (events, refused) = match read {
         Ok(events) => (Some(events.iter().map(|event| event.report.clone()).collect()), None),
         Err(why) => (None, Some(why.clone())),
@@ -61,8 +64,8 @@ pub fn shown_letter(letter: &KeptWebhookLetter, read: &Result<Vec<Reported>, Str
     ShownWebhookLetter { source: "webhook", record: letter.record.clone(), part, events, refused }
 }
 
-fn read_again(provider: Provider, letter: &str, now: Timestamp) -> Result<Vec<Reported>, String> {
-    let parsed = webhook(provider).parse_letter(letter.as_bytes(), now);
+fn read_again(provider: Provider, letter: &str, now: Timestamp) -> Result<Vec<CheckedDeliveryEvent>, String> {
+    let parsed = webhook_for(provider).parse_letter(letter.as_bytes(), now);
     match parsed.unusable.into_iter().next() {
         Some(unusable) => Err(unusable.reason),
         None if parsed.nameless > 0 => Err("names no message".to_owned()),
@@ -73,10 +76,10 @@ fn read_again(provider: Provider, letter: &str, now: Timestamp) -> Result<Vec<Re
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
-    use tidings_model::delivery_events::{Kind, Which};
+    use tidings_model::delivery_events::{MessageReference, ReportKind};
 
     use super::*;
-    use crate::webhooks::{letter::keep, samples::samples, tests::secret};
+    use crate::webhooks::{letter::build_letter, samples::samples, tests::secret};
 
     const ID: &str = "01234567-89ab-5def-8123-456789abcdef";
 
@@ -85,7 +88,7 @@ mod tests {
     fn a_letter_of_each_provider_is_read_like_its_request() {
         let now = Timestamp::from_second(1_795_262_460).unwrap();
         let read = |provider, part: &Value| {
-            let letter = keep("a former version did not know it", part.to_string().as_bytes());
+            let letter = build_letter("a former version did not know it", part.to_string().as_bytes());
             read_again(provider, &letter.head, now)
         };
         let at = 1_795_262_400;
@@ -106,12 +109,15 @@ mod tests {
         assert_eq!(letters.len(), Provider::ALL.len());
         for (provider, part) in letters {
             let events = read(provider, &part).unwrap();
-            assert_eq!((events[0].report.kind, &events[0].of), (Kind::Opened, &vec![Which::Id(ID.parse().unwrap())]));
+            assert_eq!(
+                (events[0].report.kind, &events[0].of),
+                (ReportKind::Opened, &vec![MessageReference::Id(ID.parse().unwrap())])
+            );
         }
         let resend = json!({"type": "email.opened", "created_at": "2026-11-21T12:00:00Z",
                             "data": {"message_id": format!("<{ID}@acme.example>"), "to": ["ann@example.com"]}});
         let events = read(Provider::Resend, &resend).unwrap();
-        assert_eq!(events[0].of, [Which::MessageId(format!("{ID}@acme.example"))]);
+        assert_eq!(events[0].of, [MessageReference::MessageId(format!("{ID}@acme.example"))]);
     }
 
     #[test]

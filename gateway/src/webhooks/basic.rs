@@ -7,23 +7,23 @@ use ring::digest::{SHA256, digest};
 use serde_json::Value;
 use subtle::{Choice, ConstantTimeEq as _};
 
-use super::{Proof, Refused, SampleRequest, WebhookSecret};
+use super::{RequestProof, SampleRequest, VerifyError, WebhookSecret};
 
 /// Minimum password length. 128 random bits are 32 hex characters.
 const PASSWORD_CHARS: usize = 16;
 
 /// Keeps only the SHA-256, so that comparing takes constant time for any length.
 #[derive(Clone)]
-pub struct Credentials([u8; 32]);
+pub struct BasicCredentials([u8; 32]);
 
-impl Credentials {
+impl BasicCredentials {
     #[must_use]
     pub fn new(user: &str, password: &str) -> Self {
         Self(sha256(format!("{user}:{password}").as_bytes()))
     }
 }
 
-impl WebhookSecret for Credentials {
+impl WebhookSecret for BasicCredentials {
     const WRONG: &'static str = "tidings:a-secret-that-nobody-has";
 
     /// Parses `USER:PASSWORD`.
@@ -40,20 +40,23 @@ impl WebhookSecret for Credentials {
         Ok(Self::new(user, password))
     }
 
-    fn verify(headers: &HeaderMap, _body: &[u8], known: &[Self], _now: Timestamp) -> Result<Proof, Refused> {
-        let header = headers.get(AUTHORIZATION).ok_or(Refused::Header("Authorization"))?;
-        let (scheme, encoded) =
-            header.to_str().ok().and_then(|text| text.split_once(' ')).ok_or(Refused::Malformed("Authorization"))?;
+    fn verify(headers: &HeaderMap, _body: &[u8], known: &[Self], _now: Timestamp) -> Result<RequestProof, VerifyError> {
+        let header = headers.get(AUTHORIZATION).ok_or(VerifyError::Header("Authorization"))?;
+        let (scheme, encoded) = header
+            .to_str()
+            .ok()
+            .and_then(|text| text.split_once(' '))
+            .ok_or(VerifyError::Malformed("Authorization"))?;
         if !scheme.eq_ignore_ascii_case("basic") {
-            return Err(Refused::Malformed("Authorization"));
+            return Err(VerifyError::Malformed("Authorization"));
         }
-        let given = STANDARD.decode(encoded.trim()).map_err(|_| Refused::Malformed("Authorization"))?;
+        let given = STANDARD.decode(encoded.trim()).map_err(|_| VerifyError::Malformed("Authorization"))?;
         let given = sha256(&given);
         let same = known.iter().fold(Choice::from(0), |same, known| same | known.0.ct_eq(&given));
-        if same.into() { Ok(Proof::default()) } else { Err(Refused::Credentials) }
+        if same.into() { Ok(RequestProof::default()) } else { Err(VerifyError::Credentials) }
     }
 
-    fn prove(secret: &str, event: Value, _now: Timestamp) -> Option<SampleRequest> {
+    fn sign_sample(secret: &str, event: Value, _now: Timestamp) -> Option<SampleRequest> {
         let headers = vec![("authorization", format!("Basic {}", STANDARD.encode(secret)))];
         Some(SampleRequest { headers, body: event.to_string() })
     }

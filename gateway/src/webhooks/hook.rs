@@ -7,10 +7,10 @@ use jiff::Timestamp;
 use tidings_model::{Provider, delivery_events::OneTimeToken};
 
 use super::{
-    Parsed, Refused,
-    provider::{Secrets, Webhook},
-    ses::{self, Address, Certificates, Notice, Topic},
-    webhook,
+    ParsedBody, VerifyError,
+    provider::{ProviderWebhook, WebhookSecrets},
+    ses::{self, CertificateCache, SnsNotice, SnsTopic, SnsUrl},
+    webhook_for,
 };
 use crate::request_body;
 
@@ -19,54 +19,54 @@ const SNS_BYTES: usize = 512 * 1024;
 
 /// Several secrets can be active, so that we can rotate one.
 #[derive(Clone)]
-pub struct Hook {
-    provider: &'static dyn Webhook,
+pub struct RelayWebhook {
+    provider: &'static dyn ProviderWebhook,
     proof: ProofBy,
 }
 
 #[derive(Clone)]
 enum ProofBy {
-    Secrets(Arc<dyn Secrets>),
+    Secrets(Arc<dyn WebhookSecrets>),
     Certificate {
-        topics: Vec<Topic>,
+        topics: Vec<SnsTopic>,
         /// Also accepts signature version 1.
         sha1: bool,
     },
 }
 
 /// Omits the secrets.
-impl fmt::Debug for Hook {
+impl fmt::Debug for RelayWebhook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Hook").finish_non_exhaustive()
     }
 }
 
-pub enum Authentic {
+pub enum VerifiedRequest {
     /// Events, and the token signed by the provider in place of the body.
-    Events(Parsed, Option<OneTimeToken>),
-    Subscription(Address),
+    Events(ParsedBody, Option<OneTimeToken>),
+    Subscription(SnsUrl),
     Unsubscription,
 }
 
-pub enum Denied {
-    Refused(Refused),
+pub enum WebhookError {
+    Refused(VerifyError),
     /// The certificate is currently unavailable; the provider should retry.
     Later,
 }
 
-impl From<Refused> for Denied {
-    fn from(refused: Refused) -> Self {
+impl From<VerifyError> for WebhookError {
+    fn from(refused: VerifyError) -> Self {
         Self::Refused(refused)
     }
 }
 
-impl Hook {
+impl RelayWebhook {
     /// Builds a webhook without secrets. It rejects every request.
     #[must_use]
     pub fn new(provider: Provider) -> Self {
-        let provider = webhook(provider);
+        let provider = webhook_for(provider);
         let by_certificate = ProofBy::Certificate { topics: Vec::new(), sha1: false };
-        Self { provider, proof: provider.secrets().map_or(by_certificate, ProofBy::Secrets) }
+        Self { provider, proof: provider.empty_secrets().map_or(by_certificate, ProofBy::Secrets) }
     }
 
     /// Accepts SNS signature version 1, which uses SHA-1.
@@ -81,16 +81,16 @@ impl Hook {
     /// # Errors
     ///
     /// Describes the expected format without quoting the secret.
-    pub fn add(&mut self, secret: &str) -> Result<(), String> {
+    pub fn add_secret(&mut self, secret: &str) -> Result<(), String> {
         match &mut self.proof {
-            ProofBy::Secrets(secrets) => *secrets = secrets.with(secret)?,
-            ProofBy::Certificate { topics, .. } => topics.push(Topic::parse(secret)?),
+            ProofBy::Secrets(secrets) => *secrets = secrets.with_secret(secret)?,
+            ProofBy::Certificate { topics, .. } => topics.push(SnsTopic::parse(secret)?),
         }
         Ok(())
     }
 
     #[must_use]
-    pub fn secrets(&self) -> usize {
+    pub fn secret_count(&self) -> usize {
         match &self.proof {
             ProofBy::Secrets(secrets) => secrets.count(),
             ProofBy::Certificate { topics, .. } => topics.len(),
@@ -99,7 +99,7 @@ impl Hook {
 
     /// SNS topics; empty for other providers.
     #[must_use]
-    pub fn topics(&self) -> &[Topic] {
+    pub fn topics(&self) -> &[SnsTopic] {
         match &self.proof {
             ProofBy::Secrets(_) => &[],
             ProofBy::Certificate { topics, .. } => topics,
@@ -111,34 +111,35 @@ impl Hook {
     /// # Errors
     ///
     /// The request is not authentic, or the certificate cannot be fetched.
-    pub async fn read(
+    pub async fn verify_request(
         &self,
         headers: &HeaderMap,
         body: &Bytes,
-        certificates: &Certificates,
+        certificates: &CertificateCache,
         now: Timestamp,
-    ) -> Result<Authentic, Denied> {
+    ) -> Result<VerifiedRequest, WebhookError> {
         let provider = self.provider;
         match &self.proof {
             ProofBy::Secrets(secrets) => {
                 let (secrets, headers, body) = (Arc::clone(secrets), headers.clone(), body.clone());
-                let reading = request_body::parse(body.len(), move || {
+                let reading = request_body::run_bounded(body.len(), move || {
                     let proof = secrets.verify(&headers, &body, now)?;
-                    Ok(Authentic::Events(provider.parse(&body, proof.id.as_deref(), now), proof.token))
+                    Ok(VerifiedRequest::Events(provider.parse(&body, proof.id.as_deref(), now), proof.token))
                 });
-                reading.await.map_err(|_| Denied::Later)?.map_err(Denied::Refused)
+                reading.await.map_err(|_| WebhookError::Later)?.map_err(WebhookError::Refused)
             }
-            ProofBy::Certificate { .. } if body.len() > SNS_BYTES => Err(Refused::Malformed("the length").into()),
+            ProofBy::Certificate { .. } if body.len() > SNS_BYTES => Err(VerifyError::Malformed("the length").into()),
             ProofBy::Certificate { topics, sha1 } => {
-                let envelope = ses::read(headers, body)?;
+                let envelope = ses::parse_envelope(headers, body)?;
                 let topic = envelope.topic(topics)?;
-                let certificate = certificates.get(&envelope.certificate(topic)?).await.ok_or(Denied::Later)?;
+                let certificate =
+                    certificates.get(&envelope.certificate_url(topic)?).await.ok_or(WebhookError::Later)?;
                 Ok(match envelope.verify(topic, &certificate, *sha1, now)? {
-                    Notice::Notification { message, id } => {
-                        Authentic::Events(provider.parse(message.as_bytes(), Some(id), now), None)
+                    SnsNotice::Notification { message, id } => {
+                        VerifiedRequest::Events(provider.parse(message.as_bytes(), Some(id), now), None)
                     }
-                    Notice::Subscription(address) => Authentic::Subscription(address),
-                    Notice::Unsubscription => Authentic::Unsubscription,
+                    SnsNotice::Subscription(address) => VerifiedRequest::Subscription(address),
+                    SnsNotice::Unsubscription => VerifiedRequest::Unsubscription,
                 })
             }
         }

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use tidings_model::{delivery_events::Unusable, foreign_text::cut_text, hex_sha256, presentable, without_addresses};
+use tidings_model::{
+    delivery_events::UnusablePart, foreign_text::cut_text, hex_sha256, presentable, without_addresses,
+};
 use uuid::Uuid;
 
 /// Characters stored per part.
@@ -12,11 +14,11 @@ const KEPT_CHARS: usize = 65_536;
 const IDS: usize = 20;
 const UUID_CHARS: usize = 36;
 
-pub(super) fn keep(reason: &str, bytes: &[u8]) -> Unusable {
+pub(super) fn build_letter(reason: &str, bytes: &[u8]) -> UnusablePart {
     let text = String::from_utf8_lossy(bytes);
-    let kept = kept(&text);
+    let kept = clean_text(&text);
     let head = cut_text(&kept, KEPT_CHARS).to_owned();
-    Unusable {
+    UnusablePart {
         reason: presentable(reason),
         size: bytes.len() as u64,
         sha256: hex_sha256(bytes),
@@ -27,18 +29,20 @@ pub(super) fn keep(reason: &str, bytes: &[u8]) -> Unusable {
 }
 
 /// Removes email addresses and control characters. JSON stays valid JSON.
-fn kept(text: &str) -> String {
+fn clean_text(text: &str) -> String {
     match serde_json::from_str::<Value>(text) {
-        Ok(value) => masked(value).to_string(),
+        Ok(value) => mask_json(value).to_string(),
         Err(_) => without_addresses(text),
     }
 }
 
-fn masked(value: Value) -> Value {
+fn mask_json(value: Value) -> Value {
     match value {
         Value::String(text) => masked_text(&text).into(),
-        Value::Array(values) => values.into_iter().map(masked).collect(),
-        Value::Object(fields) => fields.into_iter().map(|(name, value)| (masked_text(&name), masked(value))).collect(),
+        Value::Array(values) => values.into_iter().map(mask_json).collect(),
+        Value::Object(fields) => {
+            fields.into_iter().map(|(name, value)| (masked_text(&name), mask_json(value))).collect()
+        }
         other => other,
     }
 }
@@ -78,7 +82,7 @@ mod tests {
             "event": "eaten", "email": "ann@example.com", "tidings_message": ID, "smtp-id": format!("<{ID}@acme.example>"),
             "reason": "550 \"ann@example.com\"\n unknown", "ann%40example.com": {"of": ["Ann <ann@example.com>", 1.5, null]},
         });
-        let kept = keep("unknown event \"ann@example.com\"", part.to_string().as_bytes());
+        let kept = build_letter("unknown event \"ann@example.com\"", part.to_string().as_bytes());
         let expected = json!({
             "event": "eaten", "email": "<address>", "tidings_message": ID, "smtp-id": format!("<{ID}@acme.example>"),
             "reason": "550 \"<address>\" unknown", "<address>": {"of": ["Ann <address>", 1.5, null]},
@@ -90,9 +94,9 @@ mod tests {
 
     #[test]
     fn a_long_or_malformed_part_is_kept_as_far_as_it_fits() {
-        let long = keep("long", format!("\"{}\"", "ü".repeat(KEPT_CHARS)).as_bytes());
+        let long = build_letter("long", format!("\"{}\"", "ü".repeat(KEPT_CHARS)).as_bytes());
         assert_eq!((long.whole, long.head.chars().count()), (false, KEPT_CHARS));
-        let malformed = keep("no JSON", format!("{{ann@example.com {ID}\u{0}").as_bytes());
+        let malformed = build_letter("no JSON", format!("{{ann@example.com {ID}\u{0}").as_bytes());
         assert_eq!((malformed.whole, malformed.head), (true, format!("<address> {ID}")));
     }
 }

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use tidings_model::{
-    delivery_events::{Bounce, DeliveryEvent, Kind, Reported, Status, Unusable},
+    delivery_events::{BounceKind, CheckedDeliveryEvent, DeliveryEvent, EnhancedStatus, ReportKind, UnusablePart},
     foreign_text::skip_bom,
     wire,
 };
@@ -15,110 +15,110 @@ use super::letter;
 const LETTERS: usize = 100;
 
 #[derive(Clone, Debug, Default)]
-pub struct Parsed {
-    pub events: Vec<Reported>,
+pub struct ParsedBody {
+    pub events: Vec<CheckedDeliveryEvent>,
     /// Events without our message id, e.g. for other messages of this account.
     pub nameless: usize,
     /// Unusable parts, at most 100.
-    pub unusable: Vec<Unusable>,
+    pub unusable: Vec<UnusablePart>,
     pub unreadable: usize,
 }
 
-pub enum Part {
+pub enum ParsedPart {
     Event(Box<DeliveryEvent>),
     /// Nothing to record, e.g. the provider accepted the message.
     Nothing,
 }
 
-impl Part {
-    pub(super) fn event(event: DeliveryEvent) -> Self {
+impl ParsedPart {
+    pub(super) fn from_event(event: DeliveryEvent) -> Self {
         Self::Event(Box::new(event))
     }
 }
 
-impl Parsed {
+impl ParsedBody {
     /// Parses a body with one event. Invalid UTF-8 is repaired.
-    pub(super) fn one<T: DeserializeOwned>(
+    pub(super) fn parse_one<T: DeserializeOwned>(
         body: &[u8],
         now: Timestamp,
-        read: impl Fn(T) -> Result<Part, String>,
+        read: impl Fn(T) -> Result<ParsedPart, String>,
     ) -> Self {
-        let (mut parsed, body) = (Self::default(), &*wire::mended(body));
-        parsed.add(body, now, serde_json::from_slice(body).map_err(|error| error.to_string()).and_then(read));
+        let (mut parsed, body) = (Self::default(), &*wire::repair_json(body));
+        parsed.add_part(body, now, serde_json::from_slice(body).map_err(|error| error.to_string()).and_then(read));
         parsed
     }
 
     /// Parses an array of events. An invalid element does not affect the others.
-    pub(super) fn many<T: DeserializeOwned>(
+    pub(super) fn parse_array<T: DeserializeOwned>(
         body: &[u8],
         now: Timestamp,
-        read: impl Fn(T) -> Result<Part, String>,
+        read: impl Fn(T) -> Result<ParsedPart, String>,
     ) -> Self {
-        let (mut parsed, body) = (Self::default(), &*wire::mended(body));
+        let (mut parsed, body) = (Self::default(), &*wire::repair_json(body));
         match serde_json::from_slice::<Vec<&RawValue>>(body) {
             Ok(elements) => {
                 for element in elements {
                     let part = serde_json::from_str(element.get()).map_err(|error| error.to_string()).and_then(&read);
-                    parsed.add(element.get().as_bytes(), now, part);
+                    parsed.add_part(element.get().as_bytes(), now, part);
                 }
             }
-            Err(error) => parsed.bury(&format!("is no array of events: {error}"), body),
+            Err(error) => parsed.add_dead_letter(&format!("is no array of events: {error}"), body),
         }
         parsed
     }
 
-    pub(super) fn some<T: DeserializeOwned>(
+    pub(super) fn parse_any<T: DeserializeOwned>(
         body: &[u8],
         now: Timestamp,
-        read: impl Fn(T) -> Result<Part, String>,
+        read: impl Fn(T) -> Result<ParsedPart, String>,
     ) -> Self {
         let is_object = skip_bom(body).iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
-        if is_object { Self::one(body, now, read) } else { Self::many(body, now, read) }
+        if is_object { Self::parse_one(body, now, read) } else { Self::parse_array(body, now, read) }
     }
 
-    fn add(&mut self, bytes: &[u8], now: Timestamp, part: Result<Part, String>) {
+    fn add_part(&mut self, bytes: &[u8], now: Timestamp, part: Result<ParsedPart, String>) {
         match part {
-            Ok(Part::Event(event)) if event.names_a_message() => match event.check(now) {
+            Ok(ParsedPart::Event(event)) if event.names_a_message() => match event.check(now) {
                 Ok(event) => self.events.push(event),
-                Err(invalid) => self.bury(&invalid.to_string(), bytes),
+                Err(invalid) => self.add_dead_letter(&invalid.to_string(), bytes),
             },
-            Ok(Part::Event(_)) => self.nameless += 1,
-            Ok(Part::Nothing) => {}
-            Err(reason) => self.bury(&reason, bytes),
+            Ok(ParsedPart::Event(_)) => self.nameless += 1,
+            Ok(ParsedPart::Nothing) => {}
+            Err(reason) => self.add_dead_letter(&reason, bytes),
         }
     }
 
-    pub fn bury(&mut self, reason: &str, bytes: &[u8]) {
+    pub fn add_dead_letter(&mut self, reason: &str, bytes: &[u8]) {
         self.unreadable += 1;
         if self.unusable.len() < LETTERS {
-            self.unusable.push(letter::keep(reason, bytes));
+            self.unusable.push(letter::build_letter(reason, bytes));
         }
     }
 }
 
 /// Providers often add text around this code, or send only text.
-pub(super) fn status(text: Option<&str>) -> Option<String> {
+pub(super) fn find_status(text: Option<&str>) -> Option<String> {
     let words = text?.split(|c: char| c.is_whitespace() || matches!(c, ';' | '(' | ')' | ',' | '-'));
-    let mut statuses = words.filter(|word| word.parse::<Status>().is_ok());
+    let mut statuses = words.filter(|word| word.parse::<EnhancedStatus>().is_ok());
     statuses.next().map(str::to_owned)
 }
 
-pub(super) const HARD: Kind = Kind::Bounced(Bounce::Hard);
-pub(super) const SOFT: Kind = Kind::Bounced(Bounce::Soft);
-pub(super) const POLICY: Kind = Kind::Bounced(Bounce::Policy);
+pub(super) const HARD: ReportKind = ReportKind::Bounced(BounceKind::Hard);
+pub(super) const SOFT: ReportKind = ReportKind::Bounced(BounceKind::Soft);
+pub(super) const POLICY: ReportKind = ReportKind::Bounced(BounceKind::Policy);
 
 /// Converts whole seconds since 1970.
 pub(super) fn seconds(seconds: i64) -> Result<Timestamp, String> {
     Timestamp::from_second(seconds).map_err(|error| format!("the time of the event is out of range: {error}"))
 }
 
-pub(super) fn unknown(field: &str, word: &str) -> String {
+pub(super) fn unknown_word(field: &str, word: &str) -> String {
     format!("{field} {word:?} is not one that Tidings knows")
 }
 
 /// Reason for rejecting a request. We only log this; the response never includes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum VerifyError {
     #[error("has no header {0}")]
     Header(&'static str),
     #[error("{0} is malformed")]

@@ -3,7 +3,7 @@
 use std::{io, time::Duration};
 
 use axum::http::{HeaderName, HeaderValue, Request, StatusCode, header::HOST};
-use tidings_net::{Body, connector, http, system_roots};
+use tidings_net::{RequestBody, http, system_roots, tls_connector};
 use tokio::{net::TcpStream, time::timeout};
 use url::Url;
 
@@ -18,11 +18,11 @@ const TIME: Duration = Duration::from_secs(15);
 /// # Errors
 ///
 /// See [`FetchError`].
-pub async fn post(url: &Url, sample: &Sample) -> Result<StatusCode, FetchError> {
-    timeout(TIME, send(url, sample)).await.unwrap_or(Err(FetchError::Time))
+pub async fn post_sample(url: &Url, sample: &Sample) -> Result<StatusCode, FetchError> {
+    timeout(TIME, send_sample(url, sample)).await.unwrap_or(Err(FetchError::Time))
 }
 
-async fn send(url: &Url, sample: &Sample) -> Result<StatusCode, FetchError> {
+async fn send_sample(url: &Url, sample: &Sample) -> Result<StatusCode, FetchError> {
     let invalid = |error: &dyn std::error::Error| io::Error::new(io::ErrorKind::InvalidInput, error.to_string());
     let host = url.host_str().unwrap_or_default();
     let port = url.port_or_known_default().unwrap_or_default();
@@ -31,11 +31,11 @@ async fn send(url: &Url, sample: &Sample) -> Result<StatusCode, FetchError> {
         let value = HeaderValue::from_str(value).map_err(|error| invalid(&error))?;
         request = request.header(HeaderName::from_static(name), value);
     }
-    let request = request.body(Body::from(sample.body.clone())).map_err(|error| invalid(&error))?;
+    let request = request.body(RequestBody::from(sample.body.clone())).map_err(|error| invalid(&error))?;
     // IPv6 addresses have brackets only in URLs.
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let tcp = TcpStream::connect((host, port)).await?;
-    let tls = (url.scheme() != "http").then(|| connector(system_roots()));
+    let tls = (url.scheme() != "http").then(|| tls_connector(system_roots()));
     let mut sender = http(tcp, tls.as_ref().map(|tls| (tls, host))).await?;
     Ok(sender.send_request(request).await?.status())
 }

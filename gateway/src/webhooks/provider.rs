@@ -1,33 +1,33 @@
-//! The trait [`Webhook`], implemented by each provider, and the secrets to verify its requests.
+//! The trait [`ProviderWebhook`], implemented by each provider, and the secrets to verify its requests.
 
 use std::sync::Arc;
 
 use axum::http::HeaderMap;
 use jiff::Timestamp;
 use serde_json::Value;
-use tidings_model::delivery_events::{Bounce, Kind, OneTimeToken};
+use tidings_model::delivery_events::{BounceKind, OneTimeToken, ReportKind};
 use uuid::Uuid;
 
-use super::{Parsed, Refused};
+use super::{ParsedBody, VerifyError};
 
-pub trait Webhook: Sync {
+pub trait ProviderWebhook: Sync {
     /// Explains which value to copy into `webhook_secret_env`, or how to make one.
-    fn secret(&self) -> &'static str;
+    fn secret_hint(&self) -> &'static str;
 
     /// Returns an empty set, or `None` if this provider's proof is not in the request.
-    fn secrets(&self) -> Option<Arc<dyn Secrets>>;
+    fn empty_secrets(&self) -> Option<Arc<dyn WebhookSecrets>>;
 
     /// `id` is the request's id; retries should have the same one.
-    fn parse(&self, body: &[u8], id: Option<&str>, now: Timestamp) -> Parsed;
+    fn parse(&self, body: &[u8], id: Option<&str>, now: Timestamp) -> ParsedBody;
 
     /// Parses the part stored in a dead letter.
-    fn parse_letter(&self, letter: &[u8], now: Timestamp) -> Parsed {
+    fn parse_letter(&self, letter: &[u8], now: Timestamp) -> ParsedBody {
         self.parse(letter, None, now)
     }
 
     /// A test event in the provider's format. `None` if this provider lacks the event, or if we cannot make
     /// its requests.
-    fn event(&self, _kind: Kind, _never_sent: bool, _message: Uuid, _now: Timestamp) -> Option<Value> {
+    fn sample_event(&self, _kind: ReportKind, _never_sent: bool, _message: Uuid, _now: Timestamp) -> Option<Value> {
         None
     }
 
@@ -53,15 +53,15 @@ pub trait WebhookSecret: Clone + Send + Sync + 'static {
     /// # Errors
     ///
     /// The request is not authentic.
-    fn verify(headers: &HeaderMap, body: &[u8], known: &[Self], now: Timestamp) -> Result<Proof, Refused>;
+    fn verify(headers: &HeaderMap, body: &[u8], known: &[Self], now: Timestamp) -> Result<RequestProof, VerifyError>;
 
     /// Makes a test request. `None` if the secret is malformed, or if only the provider can sign.
-    fn prove(secret: &str, event: Value, now: Timestamp) -> Option<SampleRequest>;
+    fn sign_sample(secret: &str, event: Value, now: Timestamp) -> Option<SampleRequest>;
 }
 
 /// Facts proven by the signature, besides the body.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Proof {
+pub struct RequestProof {
     pub id: Option<String>,
     /// Signed in place of the body. The caller should reject this token if it was already used with another
     /// body.
@@ -74,13 +74,13 @@ pub struct SampleRequest {
 }
 
 /// Several secrets can be active, so that we can rotate one.
-pub trait Secrets: Send + Sync {
+pub trait WebhookSecrets: Send + Sync {
     /// Returns a copy with one more secret.
     ///
     /// # Errors
     ///
     /// See [`WebhookSecret::parse`].
-    fn with(&self, secret: &str) -> Result<Arc<dyn Secrets>, String>;
+    fn with_secret(&self, secret: &str) -> Result<Arc<dyn WebhookSecrets>, String>;
 
     fn count(&self) -> usize;
 
@@ -89,17 +89,17 @@ pub trait Secrets: Send + Sync {
     /// # Errors
     ///
     /// The request is not authentic.
-    fn verify(&self, headers: &HeaderMap, body: &[u8], now: Timestamp) -> Result<Proof, Refused>;
+    fn verify(&self, headers: &HeaderMap, body: &[u8], now: Timestamp) -> Result<RequestProof, VerifyError>;
 
-    /// See [`WebhookSecret::prove`].
-    fn prove(&self, secret: &str, event: Value, now: Timestamp) -> Option<SampleRequest>;
+    /// See [`WebhookSecret::sign_sample`].
+    fn sign_sample(&self, secret: &str, event: Value, now: Timestamp) -> Option<SampleRequest>;
 
     /// See [`WebhookSecret::WRONG`].
-    fn wrong(&self) -> &'static str;
+    fn wrong_secret(&self) -> &'static str;
 }
 
-impl<S: WebhookSecret> Secrets for Vec<S> {
-    fn with(&self, secret: &str) -> Result<Arc<dyn Secrets>, String> {
+impl<S: WebhookSecret> WebhookSecrets for Vec<S> {
+    fn with_secret(&self, secret: &str) -> Result<Arc<dyn WebhookSecrets>, String> {
         let mut more = self.clone();
         more.push(S::parse(secret)?);
         Ok(Arc::new(more))
@@ -109,15 +109,15 @@ impl<S: WebhookSecret> Secrets for Vec<S> {
         self.len()
     }
 
-    fn verify(&self, headers: &HeaderMap, body: &[u8], now: Timestamp) -> Result<Proof, Refused> {
+    fn verify(&self, headers: &HeaderMap, body: &[u8], now: Timestamp) -> Result<RequestProof, VerifyError> {
         S::verify(headers, body, self, now)
     }
 
-    fn prove(&self, secret: &str, event: Value, now: Timestamp) -> Option<SampleRequest> {
-        S::prove(secret, event, now)
+    fn sign_sample(&self, secret: &str, event: Value, now: Timestamp) -> Option<SampleRequest> {
+        S::sign_sample(secret, event, now)
     }
 
-    fn wrong(&self) -> &'static str {
+    fn wrong_secret(&self) -> &'static str {
         S::WRONG
     }
 }
@@ -128,15 +128,15 @@ pub(super) const LINK: &str = "https://tidings.example/test";
 pub(super) const UNKNOWN: &str = "tidings_test";
 
 /// Example status code and reply of a mail server for a bounce.
-pub(super) const fn refusal(bounce: Bounce) -> (&'static str, &'static str) {
+pub(super) const fn bounce_reply(bounce: BounceKind) -> (&'static str, &'static str) {
     match bounce {
-        Bounce::Hard => ("5.1.1", "550 5.1.1 a test: no such user"),
-        Bounce::Soft => ("4.2.2", "452 4.2.2 a test: the mailbox is full"),
-        Bounce::Policy => ("5.7.1", "550 5.7.1 a test: refused by policy"),
+        BounceKind::Hard => ("5.1.1", "550 5.1.1 a test: no such user"),
+        BounceKind::Soft => ("4.2.2", "452 4.2.2 a test: the mailbox is full"),
+        BounceKind::Policy => ("5.7.1", "550 5.7.1 a test: refused by policy"),
     }
 }
 
-pub(super) fn merged(mut event: Value, more: Value) -> Value {
+pub(super) fn merge_fields(mut event: Value, more: Value) -> Value {
     if let (Some(event), Value::Object(more)) = (event.as_object_mut(), more) {
         event.extend(more);
     }

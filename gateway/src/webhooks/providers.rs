@@ -3,7 +3,7 @@
 
 use tidings_model::Provider;
 
-use super::Webhook;
+use super::ProviderWebhook;
 
 mod brevo;
 mod generic;
@@ -16,7 +16,7 @@ pub mod ses;
 mod sparkpost;
 
 #[must_use]
-pub fn webhook(provider: Provider) -> &'static dyn Webhook {
+pub fn webhook_for(provider: Provider) -> &'static dyn ProviderWebhook {
     match provider {
         Provider::Ses => &ses::Ses,
         Provider::SendGrid => &sendgrid::SendGrid,
@@ -26,6 +26,6 @@ pub fn webhook(provider: Provider) -> &'static dyn Webhook {
         Provider::Mailjet => &mailjet::Mailjet,
         Provider::Brevo => &brevo::Brevo,
         Provider::SparkPost => &sparkpost::SparkPost,
-        Provider::Other => &generic::Generic,
+        Provider::Other => &generic::GenericWebhook,
     }
 }

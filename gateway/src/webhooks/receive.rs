@@ -12,15 +12,15 @@ use axum::{
 };
 use jiff::Timestamp;
 use tidings_model::{
-    Alert,
+    AlertName,
     delivery_events::{OneTimeToken, WebhookRequest},
 };
-use tidings_services::delivery_events::{self, Received};
+use tidings_services::delivery_events::{self, WebhookResult};
 
 use super::{
-    Parsed, Refused,
-    hook::{Authentic, Denied, Hook},
-    ses::{Address, Certificates},
+    ParsedBody, VerifyError,
+    hook::{RelayWebhook, VerifiedRequest, WebhookError},
+    ses::{CertificateCache, SnsUrl},
 };
 use crate::{
     metrics,
@@ -31,78 +31,78 @@ use crate::{
 /// Body limit in bytes. SendGrid sends at most 768 KB.
 const BODY_BYTES: usize = 2 * 1024 * 1024;
 
-pub struct Webhooks {
-    pub state: crate::State,
-    pub hooks: BTreeMap<String, Hook>,
-    pub certificates: Certificates,
+pub struct WebhookContext {
+    pub state: crate::GatewayState,
+    pub hooks: BTreeMap<String, RelayWebhook>,
+    pub certificates: CertificateCache,
 }
 
-impl Webhooks {
+impl WebhookContext {
     /// Finds the webhook. The provider may still use a former name of the relay.
-    fn named(&self, relay: &str) -> Option<(&String, &Hook)> {
+    fn find_webhook(&self, relay: &str) -> Option<(&String, &RelayWebhook)> {
         self.hooks.get_key_value(self.state.settings.relay_today(relay))
     }
 }
 
-pub(crate) fn route(webhooks: Arc<Webhooks>) -> MethodRouter {
+pub(crate) fn route(webhooks: Arc<WebhookContext>) -> MethodRouter {
     for relay in webhooks.hooks.keys() {
         metrics::prepare_webhook(relay);
     }
     post(receive)
         .layer(DefaultBodyLimit::disable())
-        .layer(from_fn_with_state(BodyLimit::of(BODY_BYTES), request_body::read))
-        .route_layer(from_fn_with_state(webhooks.clone(), known))
+        .layer(from_fn_with_state(BodyLimit::with_bytes(BODY_BYTES), request_body::buffer_body))
+        .route_layer(from_fn_with_state(webhooks.clone(), require_webhook))
         .with_state(webhooks)
 }
 
 /// Middleware: rejects an unknown relay before reading the body. This should look the same as a wrong secret.
-async fn known(
-    State(webhooks): State<Arc<Webhooks>>,
+async fn require_webhook(
+    State(webhooks): State<Arc<WebhookContext>>,
     Path(relay): Path<String>,
     request: Request,
     next: Next,
 ) -> Response {
-    if webhooks.named(&relay).is_some() { next.run(request).await } else { unauthorized() }
+    if webhooks.find_webhook(&relay).is_some() { next.run(request).await } else { unauthorized() }
 }
 
 async fn receive(
-    State(webhooks): State<Arc<Webhooks>>,
+    State(webhooks): State<Arc<WebhookContext>>,
     Path(relay): Path<String>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
     let now = Timestamp::now();
     let certificates = &webhooks.certificates;
-    let Some((relay, hook)) = webhooks.named(&relay) else { return unauthorized() };
-    let outcome = match hook.read(&headers, &body, certificates, now).await {
-        Ok(Authentic::Events(parsed, token)) => record(&webhooks, relay, parsed, token, now).await,
-        Ok(Authentic::Subscription(address)) => confirm(relay, certificates, &address).await,
-        Ok(Authentic::Unsubscription) => {
-            tracing::error!(alert = %Alert::WebhookEnded, relay, "somebody ended the subscription of a webhook: subscribe again");
+    let Some((relay, hook)) = webhooks.find_webhook(&relay) else { return unauthorized() };
+    let outcome = match hook.verify_request(&headers, &body, certificates, now).await {
+        Ok(VerifiedRequest::Events(parsed, token)) => record_events(&webhooks, relay, parsed, token, now).await,
+        Ok(VerifiedRequest::Subscription(address)) => confirm_subscription(relay, certificates, &address).await,
+        Ok(VerifiedRequest::Unsubscription) => {
+            tracing::error!(alert = %AlertName::WebhookEnded, relay, "somebody ended the subscription of a webhook: subscribe again");
             Ok(())
         }
         Err(denied) => Err(denied),
     };
     match outcome {
         Ok(()) => StatusCode::OK.into_response(),
-        Err(Denied::Refused(refused)) => {
+        Err(WebhookError::Refused(refused)) => {
             tracing::warn!(relay, %refused, "a webhook is refused");
             metrics::webhook_refused(relay);
             unauthorized()
         }
-        Err(Denied::Later) => Problem::Unavailable.into_response(),
+        Err(WebhookError::Later) => Problem::Unavailable.into_response(),
     }
 }
 
 /// Records the events in one transaction and counts the results.
-async fn record(
-    webhooks: &Webhooks,
+async fn record_events(
+    webhooks: &WebhookContext,
     relay: &str,
-    parsed: Parsed,
+    parsed: ParsedBody,
     token: Option<OneTimeToken>,
     now: Timestamp,
-) -> Result<(), Denied> {
-    let Parsed { mut events, nameless, unusable, unreadable } = parsed;
+) -> Result<(), WebhookError> {
+    let ParsedBody { mut events, nameless, unusable, unreadable } = parsed;
     for event in &mut events {
         event.relay = Some(relay.to_owned());
     }
@@ -112,31 +112,35 @@ async fn record(
     }
     let request = WebhookRequest { relay: relay.to_owned(), events, token, unusable };
     let state = &webhooks.state;
-    let received = delivery_events::receive(&*state.store, &state.settings, request, now).await;
+    let received = delivery_events::record_webhook(&*state.store, &state.settings, request, now).await;
     let received = received.map_err(|error| {
         tracing::error!(relay, %error, "a webhook cannot be recorded");
-        Denied::Later
+        WebhookError::Later
     })?;
-    let Received { new, again, unknown, foreign, withdrawn } = received.ok_or(Refused::Token)?;
+    let WebhookResult { new, again, unknown, foreign, withdrawn } = received.ok_or(VerifyError::Token)?;
     let unknown = unknown + nameless;
     tracing::info!(relay, new, again, unknown, foreign, unusable = unreadable, "a webhook");
     let counts = [("new", new), ("again", again), ("unknown", unknown), ("foreign", foreign), ("unusable", unreadable)];
     metrics::webhook_events(relay, counts);
     // The response should not wait for this.
     let state = state.clone();
-    tokio::spawn(async move { state.wake(&withdrawn).await });
+    tokio::spawn(async move { state.wake_windows(&withdrawn).await });
     Ok(())
 }
 
-async fn confirm(relay: &str, certificates: &Certificates, address: &Address) -> Result<(), Denied> {
-    match certificates.ask(address).await {
+async fn confirm_subscription(
+    relay: &str,
+    certificates: &CertificateCache,
+    address: &SnsUrl,
+) -> Result<(), WebhookError> {
+    match certificates.fetch_url(address).await {
         Ok(_) => {
             tracing::info!(relay, host = address.host, "a subscription of SNS is confirmed");
             Ok(())
         }
         Err(error) => {
             tracing::error!(relay, host = address.host, %error, "a subscription of SNS cannot be confirmed");
-            Err(Denied::Later)
+            Err(WebhookError::Later)
         }
     }
 }

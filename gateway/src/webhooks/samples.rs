@@ -3,13 +3,13 @@
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use tidings_model::{Provider, delivery_events::Kind, hex_sha256};
+use tidings_model::{Provider, delivery_events::ReportKind, hex_sha256};
 use uuid::Uuid;
 
 use super::{
     SampleRequest,
     parsed::{HARD, POLICY, SOFT},
-    webhook,
+    webhook_for,
 };
 
 /// A request, and what should become of it.
@@ -34,7 +34,7 @@ impl Sample {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
     /// 200, and the event is recorded if its message exists.
-    Event(Kind),
+    Event(ReportKind),
     /// 200, and the part of the body is a dead letter.
     DeadLetter,
     /// 401.
@@ -42,16 +42,16 @@ pub enum Expected {
 }
 
 /// The kinds of events, each with its name.
-const EVENTS: [(&str, Kind, bool); 10] = [
-    ("delivered", Kind::Delivered, false),
-    ("deferred", Kind::Deferred, false),
+const EVENTS: [(&str, ReportKind, bool); 10] = [
+    ("delivered", ReportKind::Delivered, false),
+    ("deferred", ReportKind::Deferred, false),
     ("hard bounce", HARD, false),
     ("soft bounce", SOFT, false),
     ("refused by policy", POLICY, false),
-    ("complained", Kind::Complained, false),
-    ("unsubscribed", Kind::Unsubscribed, false),
-    ("opened", Kind::Opened, false),
-    ("clicked", Kind::Clicked, false),
+    ("complained", ReportKind::Complained, false),
+    ("unsubscribed", ReportKind::Unsubscribed, false),
+    ("opened", ReportKind::Opened, false),
+    ("clicked", ReportKind::Clicked, false),
     ("never sent", HARD, true),
 ];
 
@@ -59,14 +59,14 @@ const EVENTS: [(&str, Kind, bool); 10] = [
 /// providers that sign with keys of their own, only the requests that must be refused are left.
 #[must_use]
 pub fn samples(provider: Provider, secrets: Option<&str>, message: Uuid, now: Timestamp) -> Vec<Sample> {
-    let (mut samples, webhook) = (Vec::new(), webhook(provider));
-    let event = |kind, never_sent| webhook.event(kind, never_sent, message, now);
-    let opened = event(Kind::Opened, false);
+    let (mut samples, webhook) = (Vec::new(), webhook_for(provider));
+    let event = |kind, never_sent| webhook.sample_event(kind, never_sent, message, now);
+    let opened = event(ReportKind::Opened, false);
     if let (Some(known), Some(secret)) =
-        (webhook.secrets(), secrets.and_then(|secrets| secrets.split_whitespace().next()))
+        (webhook.empty_secrets(), secrets.and_then(|secrets| secrets.split_whitespace().next()))
     {
         let signed = |secret: &str, name, event: Value, expected| {
-            known.prove(secret, event, now).map(|request| sample(name, request, expected))
+            known.sign_sample(secret, event, now).map(|request| sample(name, request, expected))
         };
         samples.extend(EVENTS.into_iter().filter_map(|(name, kind, never_sent)| {
             signed(secret, name, event(kind, never_sent)?, Expected::Event(kind))
@@ -75,10 +75,11 @@ pub fn samples(provider: Provider, secrets: Option<&str>, message: Uuid, now: Ti
         samples.extend(signed(secret, "unknown kind", unknown, Expected::DeadLetter));
         let unreadable = json!({"tidings_test": Uuid::new_v4()});
         samples.extend(signed(secret, "unreadable", unreadable, Expected::DeadLetter));
-        let wrong = signed(known.wrong(), "wrong secret", opened.clone().unwrap_or_default(), Expected::Refused);
+        let wrong = signed(known.wrong_secret(), "wrong secret", opened.clone().unwrap_or_default(), Expected::Refused);
         samples.extend(wrong);
     }
-    let opened = opened.or_else(|| super::webhook(Provider::Other).event(Kind::Opened, false, message, now));
+    let opened =
+        opened.or_else(|| super::webhook_for(Provider::Other).sample_event(ReportKind::Opened, false, message, now));
     let unsigned = SampleRequest { headers: Vec::new(), body: opened.unwrap_or_default().to_string() };
     samples.push(sample("unsigned", unsigned, Expected::Refused));
     samples

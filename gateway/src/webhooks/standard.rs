@@ -5,43 +5,44 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use jiff::Timestamp;
 use serde_json::Value;
 use subtle::{Choice, ConstantTimeEq as _};
-pub use tidings_model::webhook_secret::Secret;
+pub use tidings_model::webhook_secret::SigningSecret;
 
 use uuid::Uuid;
 
-use super::{Proof, Refused, SampleRequest, WebhookSecret};
+use super::{RequestProof, SampleRequest, VerifyError, WebhookSecret};
 
 /// Maximum difference between this timestamp and now, in either direction.
 const TOLERANCE_SECONDS: u64 = 300;
 
-impl WebhookSecret for Secret {
+impl WebhookSecret for SigningSecret {
     const WRONG: &'static str = "whsec_YS1zZWNyZXQtdGhhdC1ub2JvZHktaGFz";
 
     fn parse(text: &str) -> Result<Self, String> {
         Self::parse(text)
     }
 
-    fn verify(headers: &HeaderMap, body: &[u8], known: &[Self], now: Timestamp) -> Result<Proof, Refused> {
+    fn verify(headers: &HeaderMap, body: &[u8], known: &[Self], now: Timestamp) -> Result<RequestProof, VerifyError> {
         let id = header(headers, ["svix-id", "webhook-id"])?;
         let timestamp = header(headers, ["svix-timestamp", "webhook-timestamp"])?;
         let signatures = header(headers, ["svix-signature", "webhook-signature"])?;
         let digits = !timestamp.is_empty() && timestamp.bytes().all(|byte| byte.is_ascii_digit());
-        let seconds = timestamp.parse::<i64>().ok().filter(|_| digits).ok_or(Refused::Malformed("the timestamp"))?;
+        let seconds =
+            timestamp.parse::<i64>().ok().filter(|_| digits).ok_or(VerifyError::Malformed("the timestamp"))?;
         let expected: Vec<_> = known.iter().map(|secret| secret.mac(id, timestamp, body)).collect();
         let given = signatures.split(' ').filter_map(|signature| STANDARD.decode(signature.strip_prefix("v1,")?).ok());
         let same = given.fold(Choice::from(0), |same, given| {
             expected.iter().fold(same, |same, expected| same | given.as_slice().ct_eq(expected.as_ref()))
         });
         if !bool::from(same) {
-            return Err(Refused::Signature);
+            return Err(VerifyError::Signature);
         }
         if seconds.abs_diff(now.as_second()) > TOLERANCE_SECONDS {
-            return Err(Refused::Time);
+            return Err(VerifyError::Time);
         }
-        Ok(Proof { id: Some(id.to_owned()), token: None })
+        Ok(RequestProof { id: Some(id.to_owned()), token: None })
     }
 
-    fn prove(secret: &str, event: Value, now: Timestamp) -> Option<SampleRequest> {
+    fn sign_sample(secret: &str, event: Value, now: Timestamp) -> Option<SampleRequest> {
         let (id, seconds, body) = (Uuid::new_v4().to_string(), now.as_second(), event.to_string());
         let signature = Self::parse(secret).ok()?.sign(&id, seconds, body.as_bytes());
         let headers =
@@ -51,8 +52,8 @@ impl WebhookSecret for Secret {
 }
 
 /// Returns the first header present and not empty.
-fn header<'a>(headers: &'a HeaderMap, names: [&'static str; 2]) -> Result<&'a str, Refused> {
-    let value = names.iter().find_map(|name| headers.get(*name)).ok_or(Refused::Header(names[0]))?;
-    let text = value.to_str().map_err(|_| Refused::Malformed(names[0]))?;
-    if text.is_empty() { Err(Refused::Header(names[0])) } else { Ok(text) }
+fn header<'a>(headers: &'a HeaderMap, names: [&'static str; 2]) -> Result<&'a str, VerifyError> {
+    let value = names.iter().find_map(|name| headers.get(*name)).ok_or(VerifyError::Header(names[0]))?;
+    let text = value.to_str().map_err(|_| VerifyError::Malformed(names[0]))?;
+    if text.is_empty() { Err(VerifyError::Header(names[0])) } else { Ok(text) }
 }

@@ -6,11 +6,11 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use tidings_model::{
     Provider,
-    delivery_events::{OneTimeToken, Report, Reported, Which},
+    delivery_events::{CheckedDeliveryEvent, DeliveryReport, MessageReference, OneTimeToken},
 };
 
 use super::{
-    basic::Credentials,
+    basic::BasicCredentials,
     providers::{mailgun::SigningKey, sendgrid::PublicKey},
     *,
 };
@@ -58,10 +58,10 @@ fn at(seconds: i64) -> Timestamp {
 }
 
 /// Reads a payload as the provider's route would.
-fn parsed(case: &Value) -> Parsed {
+fn parsed(case: &Value) -> ParsedBody {
     let provider = Provider::named(text(&case["provider"])).unwrap();
     let id = case["headers"]["svix-id"].as_str();
-    webhook(provider).parse(case["payload"].to_string().as_bytes(), id, now())
+    webhook_for(provider).parse(case["payload"].to_string().as_bytes(), id, now())
 }
 
 #[test]
@@ -71,19 +71,19 @@ fn every_classified_payload_becomes_the_events_that_it_should() {
     assert_eq!(cases.len(), 94);
     for case in cases {
         let name = format!("{} {}", case["provider"], case["name"]);
-        let Parsed { events, nameless, unreadable, .. } = parsed(case);
+        let ParsedBody { events, nameless, unreadable, .. } = parsed(case);
         assert_eq!((nameless as u64, unreadable), (case["unknown"].as_u64().unwrap_or(0), 0), "{name}");
         assert_eq!(events.len(), list(&case["events"]).len(), "{name}");
         for (event, expected) in events.into_iter().zip(list(&case["events"])) {
             let message = match &event.of[0] {
-                Which::Id(id) => id.to_string(),
-                Which::MessageId(id) => id.split('@').next().unwrap().to_owned(),
-                Which::RelayId(id) => panic!("{name} by {id}"),
+                MessageReference::Id(id) => id.to_string(),
+                MessageReference::MessageId(id) => id.split('@').next().unwrap().to_owned(),
+                MessageReference::RelayId(id) => panic!("{name} by {id}"),
             };
             let found_by_message_id = case.get("by").is_some();
-            assert_eq!(matches!(event.of[0], Which::MessageId(_)), found_by_message_id, "{name}");
-            let Reported { report, event_id, .. } = event;
-            let Report { kind, status, occurred_at, never_sent, machine, .. } = report;
+            assert_eq!(matches!(event.of[0], MessageReference::MessageId(_)), found_by_message_id, "{name}");
+            let CheckedDeliveryEvent { report, event_id, .. } = event;
+            let DeliveryReport { kind, status, occurred_at, never_sent, machine, .. } = report;
             let mut found = json!({"message": message, "kind": kind.name(), "at_ms": occurred_at.as_millisecond()});
             let fields = found.as_object_mut().unwrap();
             fields.extend(kind.bounce().map(|bounce| ("bounce".to_owned(), bounce.name().into())));
@@ -101,13 +101,13 @@ fn a_body_without_an_event_is_one_dead_letter() {
     let deep = vec![b'['; 100_000];
     for body in [&b""[..], b"7", b"null", b"{}", b"\xff\xfe", b"[[]]", b"{\"event\":7}", &deep] {
         for provider in Provider::ALL {
-            let parsed = webhook(provider).parse(body, Some("id"), now());
+            let parsed = webhook_for(provider).parse(body, Some("id"), now());
             assert_eq!((parsed.events.len(), parsed.unreadable, parsed.unusable.len()), (0, 1, 1));
             assert!(parsed.unusable[0].head.chars().count() <= 65_536);
         }
     }
     let many = format!("[7{}]", ",7".repeat(999));
-    let many = webhook(Provider::SendGrid).parse(many.as_bytes(), None, now());
+    let many = webhook_for(Provider::SendGrid).parse(many.as_bytes(), None, now());
     assert_eq!((many.unreadable, many.unusable.len()), (1_000, 100));
 }
 
@@ -118,7 +118,7 @@ pub(super) fn with(base: &Value, of: &Value) -> String {
     event.to_string()
 }
 
-pub(super) fn assert_rows<const N: usize>(rows: [(Parsed, &str); N]) {
+pub(super) fn assert_rows<const N: usize>(rows: [(ParsedBody, &str); N]) {
     for (parsed, expected) in rows {
         assert_eq!(words(&parsed), expected, "{parsed:?}");
     }
@@ -127,7 +127,7 @@ pub(super) fn assert_rows<const N: usize>(rows: [(Parsed, &str); N]) {
 pub(super) const ID: &str = "01234567-89ab-5def-8123-456789abcdef";
 
 /// The event, or what else the body was.
-fn words(parsed: &Parsed) -> String {
+fn words(parsed: &ParsedBody) -> String {
     let [event] = parsed.events.as_slice() else {
         return match (parsed.nameless, parsed.unreadable) {
             (0, 0) => "nothing".to_owned(),
@@ -152,10 +152,10 @@ fn words(parsed: &Parsed) -> String {
 pub(crate) fn secret(provider: Provider, word: &str) -> Option<String> {
     let standard = format!("whsec_{}", STANDARD.encode(format!("only for tests: {word}")));
     let made = [standard, format!("tidings:only-for-tests-{word}")];
-    made.into_iter().find(|secret| Hook::new(provider).add(secret).is_ok())
+    made.into_iter().find(|secret| RelayWebhook::new(provider).add_secret(secret).is_ok())
 }
 
 /// The token of an authentic request of Mailgun.
-fn proven_token(body: &[u8], keys: &[SigningKey], now: Timestamp) -> Result<OneTimeToken, Refused> {
+fn proven_token(body: &[u8], keys: &[SigningKey], now: Timestamp) -> Result<OneTimeToken, VerifyError> {
     SigningKey::verify(&HeaderMap::new(), body, keys, now).map(|proof| proof.token.unwrap())
 }

@@ -16,8 +16,8 @@ fn sample(name: &str) -> &'static [u8] {
 }
 
 /// One line for each report: kind, status, time and diagnostic.
-fn said(content: &Content) -> String {
-    let Content::Reports(reports) = content else { return format!("{content:?}") };
+fn said(content: &ReturnedContent) -> String {
+    let ReturnedContent::Reports(reports) = content else { return format!("{content:?}") };
     let line = |report: &ParsedReport| {
         let status = report.status.map(|status| status.to_string()).unwrap_or_default();
         let at = report.occurred_at.map(|at| at.strftime("%d %H:%M:%S").to_string()).unwrap_or_default();
@@ -49,7 +49,7 @@ fn each_server_says_what_happened_in_its_own_way() {
         ("challenge", "AutoReply"),
         ("person", "Unrecognized"),
     ] {
-        let returned = read(sample(name));
+        let returned = parse_bounce(sample(name));
         assert_eq!(said(&returned.content), expected, "{name}");
         assert!(!returned.tokens.is_empty() || name == "arf-not-spam", "{name}");
         assert!(returned.tokens.iter().all(|token| token.message() == MESSAGE), "{name}");
@@ -60,7 +60,7 @@ fn each_server_says_what_happened_in_its_own_way() {
 fn an_old_exim_that_quotes_the_reply_is_believed_like_others() {
     let text = String::from_utf8(sample("exim-old").to_vec()).unwrap();
     let quoted = "SMTP error from remote mail server after RCPT TO:<ann@example.net>:\n    host mx.example.net [192.0.2.1]: 550 5.1.1 no such user";
-    let returned = read(text.replace("Unrouteable address", quoted).as_bytes());
+    let returned = parse_bounce(text.replace("Unrouteable address", quoted).as_bytes());
     assert_eq!(said(&returned.content), "bounced|5.1.1|23 08:00:05|SMTP error from re");
 }
 
@@ -109,14 +109,14 @@ fn a_recorded_bounce_is_taken_for_what_its_server_knew() {
     ];
     for (name, expected) in bounces {
         let bytes = RECORDED.get_file(format!("{name}.eml")).unwrap().contents();
-        let returned = read(bytes);
+        let returned = parse_bounce(bytes);
         let message = MessageParser::default().parse(bytes).unwrap();
-        let original = original(&message);
+        let original = find_original(&message);
         let to = original.as_ref().and_then(|original| original.to()?.first()?.address()).unwrap_or_default();
         let said = match &returned.content {
-            Content::Reports(reports) => {
+            ReturnedContent::Reports(reports) => {
                 let [report] = &reports[..] else { panic!("{name}: {reports:?}") };
-                format!("{} {}", report.kind.about(report.recipient.as_deref(), to), report.status.unwrap())
+                format!("{} {}", report.kind.for_recipient(report.recipient.as_deref(), to), report.status.unwrap())
             }
             other => format!("{other:?}"),
         };
@@ -143,11 +143,12 @@ fn a_member_of_a_group_is_not_the_group() {
     ] {
         let ours = "Final-Recipient: rfc822; ann@example.net\nOriginal-Recipient: rfc822;ann@example.net";
         assert!(text.contains(ours));
-        let Content::Reports(reports) = read(text.replace(ours, fields).as_bytes()).content else {
+        let ReturnedContent::Reports(reports) = parse_bounce(text.replace(ours, fields).as_bytes()).content else {
             panic!("no reports")
         };
-        let kinds =
-            reports.iter().map(|report| report.kind.about(report.recipient.as_deref(), "two@example.net").to_string());
+        let kinds = reports
+            .iter()
+            .map(|report| report.kind.for_recipient(report.recipient.as_deref(), "two@example.net").to_string());
         assert_eq!(kinds.collect::<Vec<_>>(), [expected], "{fields}");
     }
 }
@@ -155,7 +156,7 @@ fn a_member_of_a_group_is_not_the_group() {
 #[test]
 fn the_returned_message_names_itself() {
     for name in ["postfix-unknown-user", "postfix-delayed", "gmail-unknown-user", "arf-abuse", "microsoft-junk"] {
-        let Returned { message, message_id, .. } = read(sample(name));
+        let ReturnedMessage { message, message_id, .. } = parse_bounce(sample(name));
         assert_eq!((message, message_id), (Some(MESSAGE), Some(format!("{MESSAGE}@acme.example"))), "{name}");
     }
 }
@@ -165,21 +166,21 @@ fn a_complaint_without_the_envelope_is_found_by_the_header() {
     let text = String::from_utf8(sample("arf-abuse").to_vec()).unwrap();
     let hides = |line: &&str| !line.starts_with("Return-Path") && !line.starts_with("Original-Mail-From");
     let redacted = text.lines().filter(hides).collect::<Vec<_>>().join("\n");
-    let tokens: Vec<_> = read(redacted.as_bytes()).tokens.iter().map(Token::message).collect();
+    let tokens: Vec<_> = parse_bounce(redacted.as_bytes()).tokens.iter().map(EmailToken::message).collect();
     assert_eq!(tokens, [MESSAGE]);
 }
 
 #[test]
 fn nested_messages_and_parts_are_bounded() {
     let nested = "Content-Type: message/rfc822\n\n".repeat(100_000);
-    assert_eq!(read(nested.as_bytes()), Returned::default());
+    assert_eq!(parse_bounce(nested.as_bytes()), ReturnedMessage::default());
     let parts = (0..100_000).fold("Content-Type: multipart/digest; boundary=a\n\n".to_owned(), |mut parts, _| {
         let _ = write!(parts, "--a\nContent-Type: multipart/digest; boundary=a\n\n");
         parts
     });
-    assert_eq!(read(parts.as_bytes()), Returned::default());
+    assert_eq!(parse_bounce(parts.as_bytes()), ReturnedMessage::default());
     let just = "Content-Type: message/rfc822\n\n".repeat(PARTS);
-    assert_eq!(read(just.as_bytes()).content, Content::Unrecognized);
+    assert_eq!(parse_bounce(just.as_bytes()).content, ReturnedContent::Unrecognized);
 }
 
 #[test]
@@ -187,7 +188,7 @@ fn many_recipients_make_few_reports() {
     let group = "\nFinal-Recipient: rfc822; ann@example.net\nAction: failed\nStatus: 5.1.1\n";
     let text = String::from_utf8(sample("postfix-unknown-user").to_vec()).unwrap();
     let many = text.replacen("\nFinal-Recipient", &format!("{}\nFinal-Recipient", group.repeat(1_000)), 1);
-    let Content::Reports(reports) = read(many.as_bytes()).content else { panic!("no reports") };
+    let ReturnedContent::Reports(reports) = parse_bounce(many.as_bytes()).content else { panic!("no reports") };
     assert_eq!(reports.len(), REPORTS);
 }
 
@@ -203,30 +204,30 @@ proptest! {
         if cut {
             bytes.truncate(at);
         }
-        let _ = read(&bytes);
+        let _ = parse_bounce(&bytes);
     }
 }
 
 #[test]
 fn the_action_and_the_status_decide() {
-    use Bounce::{Hard, Policy, Soft};
+    use BounceKind::{Hard, Policy, Soft};
     for (action, status, expected) in [
-        ("failed", "5.1.1", Some(Kind::Bounced(Hard))),
-        ("failed", "5.1.10", Some(Kind::Bounced(Hard))),
-        ("failed", "5.1.2", Some(Kind::Bounced(Soft))),
-        ("failed", "5.2.2", Some(Kind::Bounced(Soft))),
-        ("failed", "4.4.7", Some(Kind::Bounced(Soft))),
-        ("failed", "5.0.0", Some(Kind::Bounced(Soft))),
-        ("failed", "5.4.4", Some(Kind::Bounced(Soft))),
-        ("failed", "5.7.1", Some(Kind::Bounced(Policy))),
-        ("failed", "5.3.4", Some(Kind::Bounced(Policy))),
-        ("failed", "", Some(Kind::Bounced(Soft))),
-        ("delayed", "4.4.1", Some(Kind::Deferred)),
-        ("delivered", "2.0.0", Some(Kind::Delivered)),
+        ("failed", "5.1.1", Some(ReportKind::Bounced(Hard))),
+        ("failed", "5.1.10", Some(ReportKind::Bounced(Hard))),
+        ("failed", "5.1.2", Some(ReportKind::Bounced(Soft))),
+        ("failed", "5.2.2", Some(ReportKind::Bounced(Soft))),
+        ("failed", "4.4.7", Some(ReportKind::Bounced(Soft))),
+        ("failed", "5.0.0", Some(ReportKind::Bounced(Soft))),
+        ("failed", "5.4.4", Some(ReportKind::Bounced(Soft))),
+        ("failed", "5.7.1", Some(ReportKind::Bounced(Policy))),
+        ("failed", "5.3.4", Some(ReportKind::Bounced(Policy))),
+        ("failed", "", Some(ReportKind::Bounced(Soft))),
+        ("delayed", "4.4.1", Some(ReportKind::Deferred)),
+        ("delivered", "2.0.0", Some(ReportKind::Delivered)),
         ("relayed", "2.0.0", None),
         ("expanded", "2.0.0", None),
-        ("", "5.1.1", Some(Kind::Bounced(Hard))),
-        ("", "4.4.1", Some(Kind::Deferred)),
+        ("", "5.1.1", Some(ReportKind::Bounced(Hard))),
+        ("", "4.4.1", Some(ReportKind::Deferred)),
         ("", "", None),
         ("eaten", "5.1.1", None),
     ] {

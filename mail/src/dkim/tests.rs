@@ -8,8 +8,8 @@ use super::*;
 const RSA: &str = include_str!("../../../tests/data/dkim/rsa.pem");
 const ED25519: &str = include_str!("../../../tests/data/dkim/ed25519.pem");
 
-fn signer(pem: &str) -> Dkim {
-    Dkim::new("s1", "mail.example.com", pem.as_bytes()).unwrap()
+fn signer(pem: &str) -> DkimSigner {
+    DkimSigner::new("s1", "mail.example.com", pem.as_bytes()).unwrap()
 }
 
 /// The signature's header, folded as it stands.
@@ -28,7 +28,7 @@ fn tag(header: &str, name: &str) -> String {
 #[test]
 fn two_keys_sign_the_same_message() {
     let mail = b"From: a@example.com\r\n\r\nHi\r\n";
-    let sign = |dkim: &Dkim| String::from_utf8(dkim.sign(mail, Timestamp::UNIX_EPOCH).unwrap()).unwrap();
+    let sign = |dkim: &DkimSigner| String::from_utf8(dkim.sign(mail, Timestamp::UNIX_EPOCH).unwrap()).unwrap();
     let own = |pem: &str| sign(&signer(pem)).strip_suffix("From: a@example.com\r\n\r\nHi\r\n").unwrap().to_owned();
     let both = signer(RSA).with_second(Some(signer(ED25519)));
     assert_eq!(sign(&both), own(RSA) + &own(ED25519) + "From: a@example.com\r\n\r\nHi\r\n");
@@ -40,7 +40,7 @@ fn headers_for_a_provider_are_not_signed() {
     let mail = "From: a@example.com\r\nTo: b@example.com\r\nList-Id: <c>\r\n";
     for provider in Provider::ALL {
         let headers = provider.headers(uuid::Uuid::from_u128(7), Some("marketing"));
-        assert_eq!(covered((headers + mail).as_bytes()), covered(mail.as_bytes()), "{}", provider.name());
+        assert_eq!(signed_headers((headers + mail).as_bytes()), signed_headers(mail.as_bytes()), "{}", provider.name());
     }
 }
 
@@ -64,7 +64,7 @@ fn the_signature_of_the_standard() {
     }
     canonical_header(header.as_bytes(), &mut signed);
     signed.truncate(signed.len() - 2);
-    let key = Key::read(ED25519.as_bytes()).unwrap();
+    let key = DkimPrivateKey::from_pem(ED25519.as_bytes()).unwrap();
     assert_eq!(tag(header, "bh"), BASE64_STANDARD.encode(digest(&SHA256, &canonical_body(body.as_bytes()))));
     assert_eq!(
         BASE64_STANDARD.encode(key.sign(&signed).unwrap()),
@@ -103,8 +103,8 @@ fn the_header_says_what_the_standards_ask_for() {
 fn the_record_holds_the_public_key_as_receivers_read_it() {
     let ed25519 = signer(ED25519);
     assert_eq!(ed25519.record_name(), "s1._domainkey.mail.example.com");
-    assert_eq!(ed25519.record(), "v=DKIM1; k=ed25519; p=11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=");
-    let rsa = signer(RSA).record();
+    assert_eq!(ed25519.dns_record(), "v=DKIM1; k=ed25519; p=11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=");
+    let rsa = signer(RSA).dns_record();
     // The first bytes of every SubjectPublicKeyInfo of RSA-2048 with the usual exponent, and the exponent.
     assert!(rsa.starts_with("v=DKIM1; k=rsa; p=MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEA"), "{rsa}");
     assert!(rsa.ends_with("IDAQAB"), "{rsa}");
@@ -123,7 +123,7 @@ fn a_key_that_cannot_sign_is_refused_and_not_shown() {
         (&ec, "refused (WrongAlgorithm)"),
         (small, "refused (TooSmall); use RSA of 2048 to 4096 bits, or Ed25519"),
     ] {
-        let error = Dkim::new("s1", "example.com", pem.as_bytes()).unwrap_err().to_string();
+        let error = DkimSigner::new("s1", "example.com", pem.as_bytes()).unwrap_err().to_string();
         assert!(error.contains(said), "{error}");
         let lines = pem.lines().filter(|line| line.len() > 40 && !line.contains(' '));
         assert!(lines.into_iter().all(|line| !error.contains(line)));
@@ -134,7 +134,7 @@ fn a_key_that_cannot_sign_is_refused_and_not_shown() {
 fn debug_output_does_not_show_the_key() {
     assert_eq!(
         format!("{:?}", signer(RSA)),
-        "Dkim { selector: \"s1\", domain: \"mail.example.com\", key: Key(rsa-sha256, ***), second: None }"
+        "DkimSigner { selector: \"s1\", domain: \"mail.example.com\", key: Key(rsa-sha256, ***), second: None }"
     );
 }
 

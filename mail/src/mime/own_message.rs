@@ -4,13 +4,13 @@ use jiff::Timestamp;
 use mail_parser::{Address, HeaderName, MessageParser, MessagePart, MimeHeaders as _, PartType};
 use tidings_model::{
     EmailAddress,
-    records::{Message, Origin},
+    records::{MessageOrigin, OutboxMessage},
     settings::RecipientLinks,
 };
 use uuid::Uuid;
 
-use super::{Attachment, Composed, Draft, MessageKind, Party, Unsubscribe};
-use crate::{Error, dkim::unsigned};
+use super::{Attachment, ComposedMessage, MessageDraft, MessageKind, MessageParty, UnsubscribeUris};
+use crate::{MailError, dkim::strip_signatures};
 
 #[derive(Clone, PartialEq, Eq)]
 struct OwnParty {
@@ -36,8 +36,8 @@ pub struct OwnMessage<'a> {
 }
 
 #[derive(Clone, Copy)]
-pub struct Configured<'a> {
-    pub from: Party<'a>,
+pub struct ComposeSettings<'a> {
+    pub from: MessageParty<'a>,
     pub links: &'a RecipientLinks,
     pub token: Option<&'a str>,
 }
@@ -46,8 +46,8 @@ impl<'a> OwnMessage<'a> {
     /// Returns `None` if composing the message again would not give exactly these bytes, because then not all
     /// of it is ours.
     #[must_use]
-    pub fn read(message: &'a Message) -> Option<Self> {
-        let Origin::Single { key, .. } = &message.origin else { return None };
+    pub fn from_stored(message: &'a OutboxMessage) -> Option<Self> {
+        let MessageOrigin::Single { key, .. } = &message.origin else { return None };
         let parsed = MessageParser::default().parse(&message.bytes)?;
         let field = |name: &'static str| Some(parsed.header_raw(name)?.split_ascii_whitespace().collect::<String>());
         let listed = field("List-Unsubscribe").unwrap_or_default();
@@ -76,7 +76,8 @@ impl<'a> OwnMessage<'a> {
             text,
             attachments: attachments.collect::<Option<_>>()?,
         };
-        let is_whole = |own: &Self| own.composed().is_ok_and(|made| made.bytes == unsigned(&message.bytes));
+        let is_whole =
+            |own: &Self| own.recompose_unchanged().is_ok_and(|made| made.bytes == strip_signatures(&message.bytes));
         if is_whole(&own) {
             return Some(own);
         }
@@ -89,21 +90,22 @@ impl<'a> OwnMessage<'a> {
     /// today's; a link without a replacement stays.
     ///
     /// # Errors
-    /// As for [`Draft::compose`].
-    pub fn composed_with(&self, today: Configured<'_>) -> Result<Composed, Error> {
+    /// As for [`MessageDraft::compose`].
+    pub fn composed_with(&self, today: ComposeSettings<'_>) -> Result<ComposedMessage, MailError> {
         let link = |link: &str| self.with_links(link, today.links);
         let (html, text) = (self.html.as_deref().map(link), link(&self.text));
-        let unsubscribe = Unsubscribe::of(today.links).or_else(|| self.unsubscribe());
+        let unsubscribe = UnsubscribeUris::from_links(today.links).or_else(|| self.unsubscribe());
         let token = today.token.or(self.token.as_deref());
-        Draft { from: today.from, html: html.as_deref(), text: &text, unsubscribe, token, ..self.draft() }.compose()
+        MessageDraft { from: today.from, html: html.as_deref(), text: &text, unsubscribe, token, ..self.draft() }
+            .compose()
     }
 
-    fn composed(&self) -> Result<Composed, Error> {
+    fn recompose_unchanged(&self) -> Result<ComposedMessage, MailError> {
         self.draft().compose()
     }
 
-    fn draft(&self) -> Draft<'_> {
-        Draft {
+    fn draft(&self) -> MessageDraft<'_> {
+        MessageDraft {
             from: self.from.party(),
             to: self.to.party(),
             reply_to: self.reply_to.as_ref(),
@@ -120,8 +122,8 @@ impl<'a> OwnMessage<'a> {
         }
     }
 
-    fn unsubscribe(&self) -> Option<Unsubscribe<'_>> {
-        Some(Unsubscribe { url: self.unsubscribe_url.as_deref()?, mailto: self.unsubscribe_mailto.as_deref() })
+    fn unsubscribe(&self) -> Option<UnsubscribeUris<'_>> {
+        Some(UnsubscribeUris { url: self.unsubscribe_url.as_deref()?, mailto: self.unsubscribe_mailto.as_deref() })
     }
 
     /// Replaces links both as plain text and escaped for HTML.
@@ -138,8 +140,8 @@ impl<'a> OwnMessage<'a> {
 }
 
 impl OwnParty {
-    fn party(&self) -> Party<'_> {
-        Party { name: &self.name, address: &self.address }
+    fn party(&self) -> MessageParty<'_> {
+        MessageParty { name: &self.name, address: &self.address }
     }
 }
 
@@ -166,15 +168,15 @@ fn attachment(part: &MessagePart<'_>, message: &[u8]) -> Option<Attachment> {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Body {
+pub enum MessageBody {
     Html(String),
     Text(String),
 }
 
-impl Body {
+impl MessageBody {
     /// Parses a message (RFC 5322). `None` if there is neither HTML nor text.
     #[must_use]
-    pub fn read(message: &[u8]) -> Option<Self> {
+    pub fn from_message(message: &[u8]) -> Option<Self> {
         let message = MessageParser::default().parse(message)?;
         let html = html(&message).map(|html| Self::Html(html.to_owned()));
         html.or_else(|| text(&message).map(|text| Self::Text(text.to_owned())))
@@ -208,12 +210,12 @@ mod tests {
         Attachment { name: name.into(), media_type: media_type.into(), bytes: bytes.to_vec() }
     }
 
-    fn message(html: Option<&str>, text: &str, attachments: &[Attachment]) -> Message {
+    fn message(html: Option<&str>, text: &str, attachments: &[Attachment]) -> OutboxMessage {
         let key = MessageKey::new("acme".into(), "welcome".into()).unwrap();
         let (from, to) = ("digest@old.example".parse().unwrap(), "ann@example.net".parse().unwrap());
-        let composed = Draft {
-            from: Party { name: "Acme, Ünc.", address: &from },
-            to: Party { name: "Ann \"A\" Lee", address: &to },
+        let composed = MessageDraft {
+            from: MessageParty { name: "Acme, Ünc.", address: &from },
+            to: MessageParty { name: "Ann \"A\" Lee", address: &to },
             reply_to: Some(&to),
             subject: "Grüße an alle, die dies lesen, und noch viel mehr Worte, die eine Zeile füllen",
             html,
@@ -222,15 +224,18 @@ mod tests {
             of: MessageKind::Single { tenant: "acme", stream: StreamName::Bulk },
             date: "2026-03-02T08:00:00Z".parse().unwrap(),
             message_domain: "old.example",
-            unsubscribe: Some(Unsubscribe { url: URL, mailto: Some("mailto:b+abc@old.example?subject=unsubscribe") }),
+            unsubscribe: Some(UnsubscribeUris {
+                url: URL,
+                mailto: Some("mailto:b+abc@old.example?subject=unsubscribe"),
+            }),
             token: Some("abcdefghijklmnopqrstuvwxyz234567abcdefghijklmnop"),
             attachments,
         }
         .compose()
         .unwrap();
-        Message {
+        OutboxMessage {
             id: key.message_id(),
-            origin: Origin::Single { key, user: None, content_sha256: String::new() },
+            origin: MessageOrigin::Single { key, user: None, content_sha256: String::new() },
             stream: StreamName::Bulk,
             envelope_from: "digest@old.example".into(),
             envelope_to: composed.envelope_to,
@@ -246,16 +251,16 @@ mod tests {
     }
 
     /// The message under today's configuration.
-    fn today(message: &Message) -> Option<String> {
+    fn today(message: &OutboxMessage) -> Option<String> {
         let from: EmailAddress = "digest@new.example".parse().unwrap();
         let links = RecipientLinks {
             unsubscribe_url: Some("https://mail.b.example/u/BBBB?a=1&b=2".into()),
             view_url: Some("https://mail.b.example/v/new".into()),
             ..RecipientLinks::default()
         };
-        let from = Party { name: "Acme", address: &from };
-        let own = OwnMessage::read(message)?;
-        let made = own.composed_with(Configured { from, links: &links, token: Some("t") }).unwrap();
+        let from = MessageParty { name: "Acme", address: &from };
+        let own = OwnMessage::from_stored(message)?;
+        let made = own.composed_with(ComposeSettings { from, links: &links, token: Some("t") }).unwrap();
         assert_eq!(made.message_id, message.message_id);
         Some(String::from_utf8(made.bytes).unwrap())
     }
@@ -298,7 +303,7 @@ mod tests {
         assert!(today(&ours).is_some());
         for (from, to) in [("Auto-Submitted", "X-Submitted"), ("quoted-printable", "8bit")] {
             let bytes = String::from_utf8(ours.bytes.clone()).unwrap().replace(from, to).into_bytes();
-            assert!(today(&Message { bytes, ..ours.clone() }).is_none(), "{from}");
+            assert!(today(&OutboxMessage { bytes, ..ours.clone() }).is_none(), "{from}");
         }
     }
 
@@ -307,8 +312,11 @@ mod tests {
         let both =
             b"Content-Type: multipart/alternative; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain\r\n\r\nHi\r\n\
                      --b\r\nContent-Type: text/html\r\n\r\n<p>Hi</p>\r\n--b--\r\n";
-        assert_eq!(Body::read(both), Some(Body::Html("<p>Hi</p>".into())));
-        assert_eq!(Body::read(b"Content-Type: text/plain\r\n\r\nHi"), Some(Body::Text("Hi".into())));
-        assert_eq!(Body::read(b""), None);
+        assert_eq!(MessageBody::from_message(both), Some(MessageBody::Html("<p>Hi</p>".into())));
+        assert_eq!(
+            MessageBody::from_message(b"Content-Type: text/plain\r\n\r\nHi"),
+            Some(MessageBody::Text("Hi".into()))
+        );
+        assert_eq!(MessageBody::from_message(b""), None);
     }
 }

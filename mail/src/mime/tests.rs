@@ -11,12 +11,12 @@ fn address(text: &str) -> &'static EmailAddress {
     Box::leak(Box::new(text.parse().unwrap()))
 }
 
-fn draft() -> Draft<'static> {
+fn draft() -> MessageDraft<'static> {
     static FROM: LazyLock<EmailAddress> = LazyLock::new(|| "digest@mail.example.com".parse().unwrap());
     static TO: LazyLock<EmailAddress> = LazyLock::new(|| "ann@example.net".parse().unwrap());
-    Draft {
-        from: Party { name: "Acme", address: &FROM },
-        to: Party { name: "Ann", address: &TO },
+    MessageDraft {
+        from: MessageParty { name: "Acme", address: &FROM },
+        to: MessageParty { name: "Ann", address: &TO },
         reply_to: None,
         subject: "3 new comments",
         html: Some("<p>Three new comments</p>\n"),
@@ -27,7 +27,7 @@ fn draft() -> Draft<'static> {
             digest_type: "activity",
             events: 7,
             list_host: "lists.example.com",
-            threading: Threading::Alone,
+            threading: ThreadPosition::Alone,
         },
         date: "2026-03-02T08:00:00Z".parse().unwrap(),
         message_domain: "mail.example.com",
@@ -40,7 +40,7 @@ fn draft() -> Draft<'static> {
 #[test]
 fn a_single_message_has_no_list_id_and_may_be_plain_text() {
     let of = MessageKind::Single { tenant: "acme", stream: StreamName::Transactional };
-    let made = Draft { of, html: None, ..draft() }.compose().unwrap();
+    let made = MessageDraft { of, html: None, ..draft() }.compose().unwrap();
     let parsed = MessageParser::default().parse(&made.bytes).unwrap();
     assert_eq!(parsed.body_text(0).unwrap().trim_end(), "Three new comments");
     assert_eq!((parsed.parts.len(), parsed.header_raw("List-Id")), (1, None));
@@ -59,7 +59,8 @@ fn a_message_offers_the_ways_to_unsubscribe_in_one_header() {
             format!("<{url}>, <mailto:bounce+abc@example.com?subject=unsubscribe>"),
         ),
     ] {
-        let made = Draft { unsubscribe: Some(Unsubscribe { url: &url, mailto }), ..draft() }.compose().unwrap();
+        let made =
+            MessageDraft { unsubscribe: Some(UnsubscribeUris { url: &url, mailto }), ..draft() }.compose().unwrap();
         let parsed = MessageParser::default().parse(&made.bytes).unwrap();
         let raw = |name: &'static str| {
             parsed.header_raw(name).unwrap().split_ascii_whitespace().collect::<Vec<_>>().join(" ")
@@ -71,7 +72,7 @@ fn a_message_offers_the_ways_to_unsubscribe_in_one_header() {
         assert_eq!(once, 2);
     }
     let url = "https://a.example/\r\nBcc: b";
-    assert!(Draft { unsubscribe: Some(Unsubscribe { url, mailto: None }), ..draft() }.compose().is_err());
+    assert!(MessageDraft { unsubscribe: Some(UnsubscribeUris { url, mailto: None }), ..draft() }.compose().is_err());
 }
 
 #[test]
@@ -90,11 +91,11 @@ fn attachments_come_after_the_body_unchanged() {
         file("trap.txt", "text/plain", boundary.as_bytes()),
     ];
     for html in [Some("<p>Three new comments</p>\n"), None] {
-        let made = Draft { html, attachments: &files, ..draft() }.compose().unwrap();
+        let made = MessageDraft { html, attachments: &files, ..draft() }.compose().unwrap();
         let parsed = MessageParser::default().parse(&made.bytes).unwrap();
         assert_eq!(parsed.body_text(0).unwrap().trim_end(), "Three new comments");
-        let body = Body::read(&made.bytes).unwrap();
-        assert_eq!(matches!(&body, Body::Html(html) if html.contains("Three new")), html.is_some(), "{body:?}");
+        let body = MessageBody::from_message(&made.bytes).unwrap();
+        assert_eq!(matches!(&body, MessageBody::Html(html) if html.contains("Three new")), html.is_some(), "{body:?}");
         let read = parsed.attachments().map(|part| file(part.attachment_name().unwrap(), "", part.contents()));
         let read: Vec<_> = read.collect();
         assert!(read.len() == files.len());
@@ -108,7 +109,7 @@ fn attachments_come_after_the_body_unchanged() {
 #[test]
 fn a_name_of_a_file_loses_what_reorders_it() {
     let files = [Attachment { name: "x\u{202e}gnp.exe".into(), media_type: "image/png".into(), bytes: vec![1] }];
-    let made = Draft { attachments: &files, ..draft() }.compose().unwrap();
+    let made = MessageDraft { attachments: &files, ..draft() }.compose().unwrap();
     let parsed = MessageParser::default().parse(&made.bytes).unwrap();
     assert_eq!(parsed.attachments().next().unwrap().attachment_name(), Some("xgnp.exe"));
 }
@@ -127,7 +128,7 @@ fn an_attachment_with_a_hostile_name_or_type_is_refused() {
         ("a.pdf", ""),
     ] {
         let files = [Attachment { name: name.into(), media_type: media_type.into(), bytes: vec![1] }];
-        let error = Draft { attachments: &files, ..draft() }.compose().err();
+        let error = MessageDraft { attachments: &files, ..draft() }.compose().err();
         assert!(
             error.is_some_and(|error| error.to_string().starts_with("message: attachment has")),
             "{name} {media_type}"
@@ -137,11 +138,11 @@ fn an_attachment_with_a_hostile_name_or_type_is_refused() {
 
 #[test]
 fn a_token_is_a_header_of_its_own() {
-    let parsed = |made: &Composed| {
+    let parsed = |made: &ComposedMessage| {
         let parsed = MessageParser::default().parse(&made.bytes).unwrap();
         parsed.header_raw(TOKEN_HEADER).map(|token| token.trim().to_owned())
     };
-    assert_eq!(parsed(&Draft { token: Some("abc"), ..draft() }.compose().unwrap()).as_deref(), Some("abc"));
+    assert_eq!(parsed(&MessageDraft { token: Some("abc"), ..draft() }.compose().unwrap()).as_deref(), Some("abc"));
     assert_eq!(parsed(&draft().compose().unwrap()), None);
 }
 
@@ -167,9 +168,9 @@ fn an_independent_parser_reads_what_went_in() {
         ("👩‍👩‍👧‍👦 family", long.trim(), "日本語のテキスト\n"),
         ("a =_ b", "50 % = half?", "=_0123456789ab5def8123456789abcdef\n--=_x\n"),
     ] {
-        let to = Party { name, ..draft().to };
+        let to = MessageParty { name, ..draft().to };
         let html = format!("<p>{body}</p>");
-        let made = Draft { to, subject, text: body, html: Some(&html), ..draft() }.compose().unwrap();
+        let made = MessageDraft { to, subject, text: body, html: Some(&html), ..draft() }.compose().unwrap();
         let parsed = MessageParser::default().parse(&made.bytes).unwrap();
         assert_eq!(parsed.subject(), Some(subject));
         let recipient = parsed.to().unwrap().first().unwrap();
@@ -182,7 +183,7 @@ fn an_independent_parser_reads_what_went_in() {
 
 #[test]
 fn every_header_that_a_digest_must_carry_is_there() {
-    let made = Draft { reply_to: Some(address("help@example.com")), ..draft() }.compose().unwrap();
+    let made = MessageDraft { reply_to: Some(address("help@example.com")), ..draft() }.compose().unwrap();
     let parsed = MessageParser::default().parse(&made.bytes).unwrap();
     let raw = |name: &'static str| parsed.header_raw(name).unwrap_or_default().trim();
     assert_eq!(parsed.message_id(), Some(made.message_id.as_str()));
@@ -197,7 +198,7 @@ fn every_header_that_a_digest_must_carry_is_there() {
 }
 
 /// A digest with this place among the recipient's messages.
-fn placed(threading: Threading<'static>) -> Draft<'static> {
+fn placed(threading: ThreadPosition<'static>) -> MessageDraft<'static> {
     let of = MessageKind::Digest {
         tenant: "acme",
         digest_type: "alerts",
@@ -205,7 +206,7 @@ fn placed(threading: Threading<'static>) -> Draft<'static> {
         list_host: "lists.example.com",
         threading,
     };
-    Draft { of, ..draft() }
+    MessageDraft { of, ..draft() }
 }
 
 #[test]
@@ -214,10 +215,10 @@ fn a_digest_answers_the_first_of_its_thread_or_stands_alone() {
     let host = format!("{}.example.com", ["a".repeat(60), "b".repeat(60), "c".repeat(60), "d".repeat(50)].join("."));
     let long: &'static str = format!("{id}@{host}").leak();
     for (threading, reference, apart) in [
-        (Threading::Alone, None, Some(id)),
-        (Threading::First, None, None),
-        (Threading::Reply("first@mail.example.com"), Some("<first@mail.example.com>".to_owned()), None),
-        (Threading::Reply(long), Some(format!("<{long}>")), None),
+        (ThreadPosition::Alone, None, Some(id)),
+        (ThreadPosition::First, None, None),
+        (ThreadPosition::Reply("first@mail.example.com"), Some("<first@mail.example.com>".to_owned()), None),
+        (ThreadPosition::Reply(long), Some(format!("<{long}>")), None),
     ] {
         let made = placed(threading).compose().unwrap();
         let parsed = MessageParser::default().parse(&made.bytes).unwrap();
@@ -230,7 +231,7 @@ fn a_digest_answers_the_first_of_its_thread_or_stands_alone() {
 #[test]
 fn a_message_id_that_ends_its_header_is_refused() {
     for first in ["a@example.com>\r\nBcc: b", "a@example.com b", "<a@example.com>"] {
-        assert!(placed(Threading::Reply(first)).compose().is_err(), "{first}");
+        assert!(placed(ThreadPosition::Reply(first)).compose().is_err(), "{first}");
     }
 }
 
@@ -241,10 +242,10 @@ fn a_host_that_no_header_can_carry_is_refused() {
         digest_type: "activity",
         events: 7,
         list_host: "a\r\nBcc: b",
-        threading: Threading::Alone,
+        threading: ThreadPosition::Alone,
     };
-    assert!(Draft { of, ..draft() }.compose().is_err());
-    assert!(Draft { message_domain: "", ..draft() }.compose().is_err());
+    assert!(MessageDraft { of, ..draft() }.compose().is_err());
+    assert!(MessageDraft { message_domain: "", ..draft() }.compose().is_err());
 }
 
 #[test]
@@ -256,8 +257,9 @@ fn header_and_envelope_have_the_same_address_in_ascii_and_in_quotes() {
         ("\"@\"@example.net", "\"@\"@example.net"),
     ] {
         for name in ["", "Ann"] {
-            let party = Party { name, address: address(written) };
-            let made = Draft { from: party, to: party, reply_to: Some(party.address), ..draft() }.compose().unwrap();
+            let party = MessageParty { name, address: address(written) };
+            let made =
+                MessageDraft { from: party, to: party, reply_to: Some(party.address), ..draft() }.compose().unwrap();
             assert_eq!(made.envelope_to, composed);
             assert!(made.bytes.is_ascii());
             let text = String::from_utf8(made.bytes).unwrap();
@@ -274,10 +276,10 @@ proptest! {
         name in any::<String>(), subject in any::<String>(), text in any::<String>(), html in any::<String>(),
         tenant in any::<String>(), digest_type in any::<String>(),
     ) {
-        let to = Party { name: &name, ..draft().to };
-        let from = Party { name: &subject, ..draft().from };
-        let of = MessageKind::Digest { tenant: &tenant, digest_type: &digest_type, events: 7, list_host: "lists.example.com", threading: Threading::Alone };
-        let hostile = Draft { to, from, subject: &subject, text: &text, html: Some(&html), of, ..draft() };
+        let to = MessageParty { name: &name, ..draft().to };
+        let from = MessageParty { name: &subject, ..draft().from };
+        let of = MessageKind::Digest { tenant: &tenant, digest_type: &digest_type, events: 7, list_host: "lists.example.com", threading: ThreadPosition::Alone };
+        let hostile = MessageDraft { to, from, subject: &subject, text: &text, html: Some(&html), of, ..draft() };
         let made = hostile.compose().unwrap();
         prop_assert_eq!(header_names(&made.bytes), header_names(&draft().compose().unwrap().bytes));
         prop_assert!(made.bytes.is_ascii());
@@ -293,8 +295,8 @@ proptest! {
     #[test]
     fn no_injected_line_becomes_a_header(prefix in any::<String>(), eol in "[\r\n\u{85}\u{2028}\u{b}\u{c}]{1,3}") {
         let hostile = format!("{prefix}{eol}Bcc: eve@example.org{eol}{eol}body");
-        let to = Party { name: &hostile, ..draft().to };
-        let made = Draft { to, subject: &hostile, ..draft() }.compose().unwrap();
+        let to = MessageParty { name: &hostile, ..draft().to };
+        let made = MessageDraft { to, subject: &hostile, ..draft() }.compose().unwrap();
         let parsed = MessageParser::default().parse(&made.bytes).unwrap();
         prop_assert!(parsed.bcc().is_none());
     }
@@ -302,8 +304,8 @@ proptest! {
     #[test]
     fn text_that_looks_encoded_is_read_as_it_is_shown(inside in "[a-zA-Z0-9=?]{0,20}") {
         let subject = format!("=?utf-8?q?{inside}=0D=0ABcc?=");
-        let to = Party { name: &subject, ..draft().to };
-        let made = Draft { to, subject: &subject, ..draft() }.compose().unwrap();
+        let to = MessageParty { name: &subject, ..draft().to };
+        let made = MessageDraft { to, subject: &subject, ..draft() }.compose().unwrap();
         let parsed = MessageParser::default().parse(&made.bytes).unwrap();
         prop_assert_eq!(parsed.subject(), Some(made.subject.as_str()));
         prop_assert!(made.subject.contains("Bcc"));
@@ -313,8 +315,8 @@ proptest! {
     fn any_address_that_was_made_is_composed(text in any::<String>(), local in "\\PC{1,20}") {
         for text in [text, format!("{local}@example.com"), format!("{local:?}@example.com"), format!("ann@{local}.example")] {
             let Ok(address) = text.parse::<EmailAddress>() else { continue };
-            let to = Party { name: "Ann", address: &address };
-            let made = Draft { to, reply_to: Some(&address), ..draft() }.compose().unwrap();
+            let to = MessageParty { name: "Ann", address: &address };
+            let made = MessageDraft { to, reply_to: Some(&address), ..draft() }.compose().unwrap();
             prop_assert_eq!(&made.envelope_to, address.as_str());
             prop_assert_eq!(header_names(&made.bytes).len(), header_names(&draft().compose().unwrap().bytes).len() + 1);
         }

@@ -8,35 +8,35 @@ use std::{
 use jiff::Timestamp;
 use serde::Deserialize;
 use tera::{Map, Value};
-use tidings_model::{Key, records::Contents, settings, time_zone, window::Window};
+use tidings_model::{Key, records::DigestContents, settings, time_zone, window::Window};
 use uuid::Uuid;
 
 use super::{
-    HTML_BYTES, MessageSample, Page, Rendered, Renderer, SUBJECT_CHARS, SampleRecipient, clean,
-    html::{self, Tracker},
+    HTML_BYTES, MessageSample, RenderedEmail, RenderedPage, SUBJECT_CHARS, SampleRecipient, TemplateRenderer, clean,
+    html::{self, TrackingUrls},
     inline, message_context,
-    source::{Error, PARTS, SAMPLE, Source, Sources},
-    view::{Brand, Input, Links, View, items_of},
+    source::{PARTS, SAMPLE, TemplateError, TemplateSource, TemplateSources},
+    view::{BrandView, TemplateView, ViewInput, ViewLinks, items_of},
 };
-use crate::words::{Catalogue, ENGLISH, Files, Phrases, Words};
+use crate::words::{CatalogueFiles, ENGLISH, LanguageCatalogue, LocalizedWords, Phrases};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct TemplateProblem {
     pub place: String,
     pub problem: String,
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for TemplateProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.place, self.problem)
     }
 }
 
-/// Location of problems in a [`Trial`]'s data.
+/// Location of problems in a [`TemplateTrial`]'s data.
 const DATA: &str = "your JSON";
 
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Trial<'a> {
+pub struct TemplateTrial<'a> {
     /// JSON as in `sample.json`. Defaults to the template's sample.
     pub data: Option<&'a str>,
     /// Language (BCP 47). Defaults to English.
@@ -47,53 +47,57 @@ pub struct Trial<'a> {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Sample {
+struct DigestSample {
     digest_id: Uuid,
     opened_at: Timestamp,
     due_at: Timestamp,
     zone: String,
     cadence: String,
     recipient: SampleRecipient,
-    links: Links,
-    contents: Contents,
+    links: ViewLinks,
+    contents: DigestContents,
 }
 
-impl Renderer {
+impl TemplateRenderer {
     /// Renders each sample in every language, and checks the words.
     #[must_use]
-    pub fn check(&self) -> Vec<Problem> {
-        let of_words = faults(&self.words, &self.sources);
+    pub fn check_all(&self) -> Vec<TemplateProblem> {
+        let of_words = words_problems(&self.words, &self.sources);
         self.names().iter().flat_map(|template| self.check_template(template)).chain(of_words).collect()
     }
 
     /// Renders the sample in every language.
     #[must_use]
-    pub fn check_template(&self, template: &str) -> Vec<Problem> {
-        let problems = self.problems(template).unwrap_or_else(|error| vec![error.to_string()]);
-        problems.into_iter().map(|problem| Problem { place: template.to_owned(), problem }).collect()
+    pub fn check_template(&self, template: &str) -> Vec<TemplateProblem> {
+        let problems = self.template_problems(template).unwrap_or_else(|error| vec![error.to_string()]);
+        problems.into_iter().map(|problem| TemplateProblem { place: template.to_owned(), problem }).collect()
     }
 
     /// Lists features without support in large email clients, and styles that stay in `<style>` or are
     /// overridden there. Only for the team's own templates.
     #[must_use]
-    pub fn warnings(&self) -> Vec<Problem> {
-        let mut weak = inline::Weak::new();
+    pub fn warnings(&self) -> Vec<TemplateProblem> {
+        let mut weak = inline::OverriddenRules::new();
         for html in self.names().iter().filter_map(|template| self.html_of_sample(template).ok()) {
-            for (rule, names) in inline::weak(&html) {
+            for (rule, names) in inline::overridden_rules(&html) {
                 weak.entry(rule).or_default().extend(names);
             }
         }
-        self.sources.remarks(&weak).into_iter().map(|(place, problem)| Problem { place, problem }).collect()
+        self.sources
+            .style_warnings(&weak)
+            .into_iter()
+            .map(|(place, problem)| TemplateProblem { place, problem })
+            .collect()
     }
 
-    fn html_of_sample(&self, template: &str) -> Result<String, Error> {
+    fn html_of_sample(&self, template: &str) -> Result<String, TemplateError> {
         let phrases = self.phrases(None);
-        let context = match self.single(template) {
+        let context = match self.message_sample(template) {
             Some(MessageSample { message, recipient, links }) => {
                 let recipient = recipient.in_tenant("", String::new());
-                message_context(&message, &recipient, &links, &Brand::default(), phrases)
+                message_context(&message, &recipient, &links, &BrandView::default(), phrases)
             }
-            None => self.page(template, &self.sample(template, phrases)?, &Tracker::NONE)?.context,
+            None => self.page(template, &self.sample(template, phrases)?, &TrackingUrls::NONE)?.context,
         };
         self.part(template, PARTS[1], &context)
     }
@@ -103,35 +107,35 @@ impl Renderer {
     /// # Errors
     /// The template or its sample does not exist, the sample cannot be read, or the template fails with the
     /// sample.
-    pub fn preview(&self, template: &str, locale: Option<&str>) -> Result<Rendered, Error> {
-        self.try_out(template, &Trial { locale, ..Trial::default() })
+    pub fn preview(&self, template: &str, locale: Option<&str>) -> Result<RenderedEmail, TemplateError> {
+        self.try_out(template, &TemplateTrial { locale, ..TemplateTrial::default() })
     }
 
     /// Renders `template` with custom data or for another reader.
     ///
     /// # Errors
-    /// As for [`Renderer::preview`], or the data or the time zone cannot be read.
-    pub fn try_out(&self, template: &str, trial: &Trial<'_>) -> Result<Rendered, Error> {
+    /// As for [`TemplateRenderer::preview`], or the data or the time zone cannot be read.
+    pub fn try_out(&self, template: &str, trial: &TemplateTrial<'_>) -> Result<RenderedEmail, TemplateError> {
         let sample = self.source_of_sample(template)?;
         let json = trial.data.unwrap_or(&sample.text);
         let wrong = |problem: String| {
             let place = trial.data.map_or_else(|| sample.path.display().to_string(), |_| DATA.to_owned());
-            Error::Template { place, problem }
+            TemplateError::Template { place, problem }
         };
         let phrases = self.phrases(trial.locale);
-        if self.single(template).is_some() {
+        if self.message_sample(template).is_some() {
             let sample = serde_json::from_str(json).map_err(|error| wrong(error.to_string()))?;
             return self.sample_message(template, &sample, "", phrases);
         }
         let view = view_of(json, template, trial.zone, phrases).map_err(wrong)?;
-        self.render_strictly(template, &view, &Tracker::NONE)
+        self.render_strictly(template, &view, &TrackingUrls::NONE)
     }
 
     /// Returns the `sample.json` for `template`.
     ///
     /// # Errors
     /// The template or its sample does not exist.
-    pub fn sample_json(&self, template: &str) -> Result<&str, Error> {
+    pub fn sample_json(&self, template: &str) -> Result<&str, TemplateError> {
         self.source_of_sample(template).map(|sample| sample.text.as_str())
     }
 
@@ -139,35 +143,35 @@ impl Renderer {
     ///
     /// # Errors
     /// The template or its sample does not exist, or the sample cannot be read.
-    pub(super) fn sample(&self, template: &str, phrases: Phrases<'_>) -> Result<View, Error> {
+    pub(super) fn sample(&self, template: &str, phrases: Phrases<'_>) -> Result<TemplateView, TemplateError> {
         let source = self.source_of_sample(template)?;
         view_of(&source.text, template, None, phrases)
-            .map_err(|problem| Error::Template { place: source.path.display().to_string(), problem })
+            .map_err(|problem| TemplateError::Template { place: source.path.display().to_string(), problem })
     }
 
-    fn source_of_sample(&self, template: &str) -> Result<&Source, Error> {
+    fn source_of_sample(&self, template: &str) -> Result<&TemplateSource, TemplateError> {
         self.check_name(template)?;
         let file = format!("{template}/{SAMPLE}");
-        let missing = || Error::Template { place: file.clone(), problem: "there is no sample".into() };
+        let missing = || TemplateError::Template { place: file.clone(), problem: "there is no sample".into() };
         self.sources.get(&file).ok_or_else(missing)
     }
 
-    fn single(&self, template: &str) -> Option<MessageSample> {
+    fn message_sample(&self, template: &str) -> Option<MessageSample> {
         serde_json::from_str(&self.sources.get(&format!("{template}/{SAMPLE}"))?.text).ok()
     }
 
     /// Returns an error if the template renders nothing at all.
-    fn problems(&self, template: &str) -> Result<Vec<String>, Error> {
+    fn template_problems(&self, template: &str) -> Result<Vec<String>, TemplateError> {
         let mut problems = Vec::new();
         let everybodys = self.words.catalogues().map(|catalogue| ("", catalogue.tag.to_string()));
         let tenants = self.words.tenants();
         let tenants = tenants.flat_map(|(tenant, own)| own.values().map(move |own| (tenant, own.tag.to_string())));
         for (tenant, tag) in everybodys.chain(tenants) {
             let phrases = self.phrases_for(tenant, [tag.as_str()]);
-            let found = match self.single(template) {
+            let found = match self.message_sample(template) {
                 Some(sample) => {
                     let html = self.sample_message(template, &sample, tenant, phrases)?.html;
-                    html::unbalanced(&html).map(|problem| unbalanced(template, &problem)).into_iter().collect()
+                    html::find_unbalanced(&html).map(|problem| unbalanced(template, &problem)).into_iter().collect()
                 }
                 None => self.problems_in(template, tenant, phrases)?,
             };
@@ -176,19 +180,19 @@ impl Renderer {
         Ok(problems)
     }
 
-    fn problems_in(&self, template: &str, tenant: &str, phrases: Phrases<'_>) -> Result<Vec<String>, Error> {
-        let full = View { tenant: tenant.to_owned(), ..self.sample(template, phrases)? };
+    fn problems_in(&self, template: &str, tenant: &str, phrases: Phrases<'_>) -> Result<Vec<String>, TemplateError> {
+        let full = TemplateView { tenant: tenant.to_owned(), ..self.sample(template, phrases)? };
         let mut problems = Vec::new();
         let lines = full.digest.groups.len();
-        let Page { html, context, .. } = self.page(template, &full, &Tracker::NONE)?;
+        let RenderedPage { html, context, .. } = self.page(template, &full, &TrackingUrls::NONE)?;
         if html.len() >= HTML_BYTES {
             let bytes = html.len();
             problems
                 .push(format!("the sample makes {bytes} bytes of HTML in {}; the limit is {HTML_BYTES}", full.lang));
         }
-        problems.extend(html::unbalanced(&html).map(|problem| unbalanced(template, &problem)));
-        self.render_strictly(template, &full, &Tracker::NONE)?;
-        let chars = clean::subject(&self.part(template, PARTS[0], &context)?, usize::MAX).chars().count();
+        problems.extend(html::find_unbalanced(&html).map(|problem| unbalanced(template, &problem)));
+        self.render_strictly(template, &full, &TrackingUrls::NONE)?;
+        let chars = clean::clean_subject(&self.part(template, PARTS[0], &context)?, usize::MAX).chars().count();
         if chars > SUBJECT_CHARS {
             problems.push(format!(
                 "the subject of the sample has {chars} characters in {}, and is cut at {SUBJECT_CHARS}",
@@ -197,9 +201,11 @@ impl Renderer {
         }
         // A template should also work for a tenant with its own brand, and without optional values.
         let bare = bare(full.clone());
-        let branded = View { brand: Brand::sample(), ..full.clone() };
-        for view in [branded, bare.clone(), full.shortened(lines.min(1)), bare.shortened(0)] {
-            problems.extend(self.render_strictly(template, &view, &Tracker::NONE).err().map(|error| error.to_string()));
+        let branded = TemplateView { brand: BrandView::sample(), ..full.clone() };
+        for view in [branded, bare.clone(), full.with_lines(lines.min(1)), bare.with_lines(0)] {
+            problems.extend(
+                self.render_strictly(template, &view, &TrackingUrls::NONE).err().map(|error| error.to_string()),
+            );
         }
         Ok(problems)
     }
@@ -209,8 +215,8 @@ fn unbalanced(template: &str, problem: &str) -> String {
     format!("{template}/body.html: {problem}")
 }
 
-fn bare(mut view: View) -> View {
-    view.links = Links::default();
+fn bare(mut view: TemplateView) -> TemplateView {
+    view.links = ViewLinks::default();
     view.recipient.name.clear();
     view.digest.cadence.clear();
     view.digest.entity_count = None;
@@ -224,24 +230,24 @@ fn bare(mut view: View) -> View {
         let empty = [("entity", Value::none()), ("url", Value::none()), ("excerpt", Value::none()), ("who", "".into())];
         let lists =
             [("counts", map()), ("payload", map()), ("actors", list()), ("sums", list()), ("items", items.into())];
-        *line = with(line.clone(), empty.into_iter().chain(lists));
+        *line = override_values(line.clone(), empty.into_iter().chain(lists));
     }
-    view.arranged()
+    view.with_sections()
 }
 
 fn bare_item(item: Value) -> Value {
     let payload = ("payload", Map::new().into());
-    with(item, [("url", Value::none()), ("excerpt", Value::none()), ("actor", "".into()), payload])
+    override_values(item, [("url", Value::none()), ("excerpt", Value::none()), ("actor", "".into()), payload])
 }
 
-fn with(map: Value, values: impl IntoIterator<Item = (&'static str, Value)>) -> Value {
+fn override_values(map: Value, values: impl IntoIterator<Item = (&'static str, Value)>) -> Value {
     let mut fields = map.into_map().unwrap_or_default();
     fields.extend(values.into_iter().map(|(name, value)| (name.into(), value)));
     fields.into()
 }
 
-fn view_of(json: &str, template: &str, zone: Option<&str>, phrases: Phrases<'_>) -> Result<View, String> {
-    let mut sample: Sample = serde_json::from_str(json).map_err(|error| error.to_string())?;
+fn view_of(json: &str, template: &str, zone: Option<&str>, phrases: Phrases<'_>) -> Result<TemplateView, String> {
+    let mut sample: DigestSample = serde_json::from_str(json).map_err(|error| error.to_string())?;
     if let Some(zone) = zone {
         zone.clone_into(&mut sample.zone);
     }
@@ -250,7 +256,7 @@ fn view_of(json: &str, template: &str, zone: Option<&str>, phrases: Phrases<'_>)
     let zone = time_zone(&sample.zone)?;
     let recipient = sample.recipient.in_tenant(&key.tenant, sample.zone);
     let window = Window { key, digest_id: sample.digest_id, opened_at: sample.opened_at, due_at: sample.due_at };
-    Ok(View::new(&Input {
+    Ok(TemplateView::new(&ViewInput {
         contents: &sample.contents,
         window: &window,
         recipient: &recipient,
@@ -258,7 +264,7 @@ fn view_of(json: &str, template: &str, zone: Option<&str>, phrases: Phrases<'_>)
         title: None,
         cadence: &sample.cadence,
         links: &sample.links,
-        brand: &settings::Brand::default(),
+        brand: &settings::TenantBrand::default(),
         phrases,
     }))
 }
@@ -269,50 +275,52 @@ const COUNTED: [&str; 2] = ["noun_", "count_"];
 const CALLED: [&str; 3] = ["digest_", "description_", "category_"];
 
 /// Checks all languages, tenants' overrides, and messages used in templates.
-fn faults(words: &Words, sources: &Sources) -> Vec<Problem> {
-    let said: Vec<_> = sources.templates().flat_map(|(file, text)| said(text).map(move |id| (file, id))).collect();
+fn words_problems(words: &LocalizedWords, sources: &TemplateSources) -> Vec<TemplateProblem> {
+    let said: Vec<_> =
+        sources.templates().flat_map(|(file, text)| used_messages(text).map(move |id| (file, id))).collect();
     let catalogues: Vec<_> = words.catalogues().collect();
     let Some(english) = catalogues.iter().find(|catalogue| catalogue.tag == ENGLISH) else {
         return Vec::new();
     };
-    let reference = english.messages(Files::All);
-    let nowhere = said.iter().filter(|(_, id)| !reference.contains_key(id)).map(|(file, id)| Problem {
+    let reference = english.messages(CatalogueFiles::All);
+    let nowhere = said.iter().filter(|(_, id)| !reference.contains_key(id)).map(|(file, id)| TemplateProblem {
         place: (*file).to_owned(),
         problem: format!("it says `{id}`, which is no message of words/{ENGLISH}.ftl"),
     });
-    let shipped = english.messages(Files::Shipped);
+    let shipped = english.messages(CatalogueFiles::Shipped);
     let used: BTreeSet<_> = said.iter().map(|(_, id)| *id).chain(shipped.keys().copied()).collect();
     let general = catalogues.iter().flat_map(|catalogue| {
-        let all = catalogue.messages(Files::All);
-        let lacking = lacking(catalogue, &all, &reference, &catalogues);
+        let all = catalogue.messages(CatalogueFiles::All);
+        let lacking = missing_messages(catalogue, &all, &reference, &catalogues);
         let found = lacking.into_iter().chain(wrong_variables(&all, &reference));
-        let found: Vec<_> = found.chain(unused(&catalogue.messages(Files::Own), &used)).collect();
-        at(format!("words/{}.ftl", catalogue.tag), found)
+        let found: Vec<_> = found.chain(unused_messages(&catalogue.messages(CatalogueFiles::Own), &used)).collect();
+        problems_at(format!("words/{}.ftl", catalogue.tag), found)
     });
     let of_tenants = words.tenants().flat_map(|(tenant, own)| own.values().map(move |catalogue| (tenant, catalogue)));
     let of_tenants = of_tenants.flat_map(|(tenant, catalogue)| {
-        let own = catalogue.messages(Files::All);
+        let own = catalogue.messages(CatalogueFiles::All);
         // Anything missing in a tenant's file falls back to the general file for its language.
         let is_new = !catalogues.iter().any(|general| general.tag == catalogue.tag);
-        let lacking = is_new.then(|| lacking(catalogue, &own, &reference, &catalogues)).flatten();
-        let found = lacking.into_iter().chain(wrong_variables(&own, &reference)).chain(unused(&own, &used)).collect();
-        at(format!("words/{tenant}/{}.ftl", catalogue.tag), found)
+        let lacking = is_new.then(|| missing_messages(catalogue, &own, &reference, &catalogues)).flatten();
+        let found =
+            lacking.into_iter().chain(wrong_variables(&own, &reference)).chain(unused_messages(&own, &used)).collect();
+        problems_at(format!("words/{tenant}/{}.ftl", catalogue.tag), found)
     });
     nowhere.chain(general).chain(of_tenants).collect()
 }
 
-type Messages<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
+type MessageVariables<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
 
-fn at(place: String, problems: Vec<String>) -> impl Iterator<Item = Problem> {
-    problems.into_iter().map(move |problem| Problem { place: place.clone(), problem })
+fn problems_at(place: String, problems: Vec<String>) -> impl Iterator<Item = TemplateProblem> {
+    problems.into_iter().map(move |problem| TemplateProblem { place: place.clone(), problem })
 }
 
 /// Lists missing messages, unless the language falls back to one of `others` (e.g. `de-AT` to `de`).
-fn lacking(
-    catalogue: &Catalogue,
-    all: &Messages<'_>,
-    reference: &Messages<'_>,
-    others: &[&Catalogue],
+fn missing_messages(
+    catalogue: &LanguageCatalogue,
+    all: &MessageVariables<'_>,
+    reference: &MessageVariables<'_>,
+    others: &[&LanguageCatalogue],
 ) -> Option<String> {
     let has_parent = others.iter().any(|other| {
         let (own, other) = (catalogue.tag.to_string(), other.tag.to_string());
@@ -324,12 +332,15 @@ fn lacking(
         .then(|| format!("it lacks {} messages, which are said in English: {}", lacking.len(), lacking.join(", ")))
 }
 
-fn wrong_variables<'a>(all: &'a Messages<'_>, reference: &'a Messages<'_>) -> impl Iterator<Item = String> + 'a {
+fn wrong_variables<'a>(
+    all: &'a MessageVariables<'_>,
+    reference: &'a MessageVariables<'_>,
+) -> impl Iterator<Item = String> + 'a {
     all.iter().filter_map(|(id, variables)| {
         let offered = match reference.get(id) {
             Some(offered) => offered.clone(),
-            None if begins(id, &COUNTED) => ["count"].into(),
-            None if begins(id, &CALLED) => BTreeSet::new(),
+            None if has_prefix(id, &COUNTED) => ["count"].into(),
+            None if has_prefix(id, &CALLED) => BTreeSet::new(),
             None => variables.clone(),
         };
         let wrong: Vec<_> = variables.difference(&offered).map(|name| format!("${name}")).collect();
@@ -339,20 +350,20 @@ fn wrong_variables<'a>(all: &'a Messages<'_>, reference: &'a Messages<'_>) -> im
     })
 }
 
-fn unused<'a>(own: &'a Messages<'_>, used: &'a BTreeSet<&str>) -> impl Iterator<Item = String> + 'a {
+fn unused_messages<'a>(own: &'a MessageVariables<'_>, used: &'a BTreeSet<&str>) -> impl Iterator<Item = String> + 'a {
     own.keys().filter(|id| !used.contains(*id) && !is_named(id)).map(|id| format!("`{id}` is said nowhere"))
 }
 
 fn is_named(id: &str) -> bool {
-    begins(id, &COUNTED) || begins(id, &CALLED)
+    has_prefix(id, &COUNTED) || has_prefix(id, &CALLED)
 }
 
-fn begins(id: &str, starts: &[&str]) -> bool {
+fn has_prefix(id: &str, starts: &[&str]) -> bool {
     starts.iter().any(|start| id.starts_with(start))
 }
 
 /// Finds the message ids in a template, e.g. `t(id="unsubscribe")`.
-fn said(text: &str) -> impl Iterator<Item = &str> {
+fn used_messages(text: &str) -> impl Iterator<Item = &str> {
     let calls = text.match_indices("t(").filter(|(at, _)| {
         let before = text[..*at].chars().next_back();
         !before.is_some_and(|c| c.is_alphanumeric() || c == '_')
@@ -372,8 +383,11 @@ mod tests {
     use super::*;
 
     fn found(folder: &Path) -> Vec<String> {
-        let faults = faults(&Words::new(Some(folder)).unwrap(), &Sources::read(Some(folder)).unwrap());
-        faults.iter().map(Problem::to_string).collect()
+        let faults = words_problems(
+            &LocalizedWords::new(Some(folder)).unwrap(),
+            &TemplateSources::from_folder(Some(folder)).unwrap(),
+        );
+        faults.iter().map(TemplateProblem::to_string).collect()
     }
 
     #[test]

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
-use tidings_model::{Event, foreign_text::cut_text, limits::Invalid};
+use tidings_model::{Event, foreign_text::cut_text, limits::InvalidField};
 use url::Url;
 
 use crate::bidi;
@@ -20,16 +20,16 @@ pub(super) const NAME_CHARS: usize = 100;
 const PAYLOAD_CHARS: usize = 1_000;
 
 /// Isolates values with right-to-left characters.
-pub(super) fn text(raw: &str, max_chars: usize) -> Cow<'_, str> {
+pub(super) fn clean_text(raw: &str, max_chars: usize) -> Cow<'_, str> {
     if is_plain(raw) && raw.len() <= max_chars {
         return raw.into();
     }
-    let line = collapse(raw.chars().filter(|c| !bidi::reorders(*c)), max_chars);
-    if line.chars().any(bidi::runs_right_to_left) { bidi::isolated(&line).into() } else { line.into() }
+    let line = collapse(raw.chars().filter(|c| !bidi::is_reordering(*c)), max_chars);
+    if line.chars().any(bidi::runs_right_to_left) { bidi::isolate_text(&line).into() } else { line.into() }
 }
 
 /// Values in a subject are already clean. Closes any isolate that the cut left open.
-pub(super) fn subject(raw: &str, max_chars: usize) -> String {
+pub(super) fn clean_subject(raw: &str, max_chars: usize) -> String {
     let open = |line: &str| line.matches(bidi::ISOLATE.0).count().saturating_sub(line.matches(bidi::ISOLATE.1).count());
     // Making room for the closing characters shortens the line, which may leave even more isolates open.
     let mut room = 0;
@@ -45,34 +45,36 @@ pub(super) fn subject(raw: &str, max_chars: usize) -> String {
 
 /// Normalizes an http, https or mailto link (RFC 3986, ASCII only); `None` for any other scheme. We never
 /// truncate a link, since it would lead elsewhere; the payload limit bounds its length.
-pub(super) fn url(raw: &str) -> Option<String> {
+pub(super) fn clean_url(raw: &str) -> Option<String> {
     let url = Url::parse(raw).ok()?;
     let link = || Cow::from(utf8_percent_encode(url.as_str(), NEVER_IN_URLS)).into_owned();
     matches!(url.scheme(), "http" | "https" | "mailto").then(link)
 }
 
 /// Strings under `url`, `link`, `href` or `*_url` are links.
-pub(super) struct Payload<'a>(pub &'a Map<String, Value>);
+pub(super) struct CleanPayload<'a>(pub &'a Map<String, Value>);
 
-impl Serialize for Payload<'_> {
+impl Serialize for CleanPayload<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().map(|(name, value)| (text(name, PAYLOAD_CHARS), Entry { name, value })))
+        serializer.collect_map(
+            self.0.iter().map(|(name, value)| (clean_text(name, PAYLOAD_CHARS), PayloadEntry { name, value })),
+        )
     }
 }
 
-struct Entry<'a> {
+struct PayloadEntry<'a> {
     name: &'a str,
     value: &'a Value,
 }
 
-impl Serialize for Entry<'_> {
+impl Serialize for PayloadEntry<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self { name, value } = *self;
         match value {
-            Value::String(raw) if is_link(name) => url(raw).serialize(serializer),
-            Value::String(raw) => text(raw, PAYLOAD_CHARS).serialize(serializer),
-            Value::Array(values) => serializer.collect_seq(values.iter().map(|value| Entry { name, value })),
-            Value::Object(map) => Payload(map).serialize(serializer),
+            Value::String(raw) if is_link(name) => clean_url(raw).serialize(serializer),
+            Value::String(raw) => clean_text(raw, PAYLOAD_CHARS).serialize(serializer),
+            Value::Array(values) => serializer.collect_seq(values.iter().map(|value| PayloadEntry { name, value })),
+            Value::Object(map) => CleanPayload(map).serialize(serializer),
             Value::Null | Value::Bool(_) | Value::Number(_) => value.serialize(serializer),
         }
     }
@@ -130,8 +132,8 @@ const LINKS: usize = 3;
 
 /// We still accept the event.
 #[must_use]
-pub fn doubts(event: &Event, now: Timestamp) -> Vec<Invalid> {
-    let doubt = |field: &str, problem: &str| Invalid { field: field.to_owned(), problem: problem.to_owned() };
+pub fn event_warnings(event: &Event, now: Timestamp) -> Vec<InvalidField> {
+    let doubt = |field: &str, problem: &str| InvalidField { field: field.to_owned(), problem: problem.to_owned() };
     let payload = event.payload.fields();
     let title = payload.get("title").and_then(Value::as_str).unwrap_or_default();
     let mut doubts = Vec::new();
@@ -157,7 +159,7 @@ fn hidden_links(path: &str, fields: &Map<String, Value>, found: &mut Vec<String>
 
 fn hidden_link(path: &str, name: &str, value: &Value, found: &mut Vec<String>) {
     match value {
-        Value::String(link) if is_link(name) && !link.is_empty() && url(link).is_none() => {
+        Value::String(link) if is_link(name) && !link.is_empty() && clean_url(link).is_none() => {
             found.push(path.to_owned());
         }
         Value::Array(values) => {
@@ -180,27 +182,27 @@ mod tests {
 
     #[test]
     fn a_value_is_one_line_whatever_line_breaks_it_has() {
-        assert_eq!(text(" a\r\nBcc: b\u{2028}c\u{85}d\0\te ", 100), "a Bcc: b c d e");
+        assert_eq!(clean_text(" a\r\nBcc: b\u{2028}c\u{85}d\0\te ", 100), "a Bcc: b c d e");
     }
 
     #[test]
     fn an_override_is_removed_and_right_to_left_text_is_isolated() {
-        assert_eq!(text("invoice\u{202e}fdp.exe", 100), "invoicefdp.exe");
-        assert_eq!(text("שלום (1)", 100), "\u{2068}שלום (1)\u{2069}");
+        assert_eq!(clean_text("invoice\u{202e}fdp.exe", 100), "invoicefdp.exe");
+        assert_eq!(clean_text("שלום (1)", 100), "\u{2068}שלום (1)\u{2069}");
     }
 
     #[test]
     fn a_subject_that_is_cut_still_ends_its_isolates() {
-        assert_eq!(subject("a \u{2068}אבגדה\u{2069} b", 7), "a \u{2068}אב…\u{2069}");
-        assert_eq!(subject("a \u{2068}אב\u{2069} b", 8), "a \u{2068}אב\u{2069} b");
-        assert_eq!(subject("abcd \u{2068}אב\u{2069}", 6), "abcd…");
+        assert_eq!(clean_subject("a \u{2068}אבגדה\u{2069} b", 7), "a \u{2068}אב…\u{2069}");
+        assert_eq!(clean_subject("a \u{2068}אב\u{2069} b", 8), "a \u{2068}אב\u{2069} b");
+        assert_eq!(clean_subject("abcd \u{2068}אב\u{2069}", 6), "abcd…");
         let nested = "\u{2068}a\u{2068}b\u{2069}cdef\u{2069}";
-        assert_eq!(subject(nested, 6), "\u{2068}a\u{2068}…\u{2069}\u{2069}");
+        assert_eq!(clean_subject(nested, 6), "\u{2068}a\u{2068}…\u{2069}\u{2069}");
     }
 
     #[test]
     fn an_emoji_sequence_survives() {
-        assert_eq!(text("👩🏽‍💻 ❤️ 🏴󠁧󠁢󠁳󠁣󠁴󠁿", 100), "👩🏽‍💻 ❤️ 🏴󠁧󠁢󠁳󠁣󠁴󠁿");
+        assert_eq!(clean_text("👩🏽‍💻 ❤️ 🏴󠁧󠁢󠁳󠁣󠁴󠁿", 100), "👩🏽‍💻 ❤️ 🏴󠁧󠁢󠁳󠁣󠁴󠁿");
     }
 
     #[test]
@@ -211,8 +213,8 @@ mod tests {
             ("xxxxxxxxxx🇩🇪🇫🇷", "xxxxxxxxxx…"),
             ("xxxxxxxxxक्षिक्षि", "xxxxxxxxx…"),
         ] {
-            assert_eq!(text(raw, 12), cut);
-            assert_eq!(subject(raw, 12), cut);
+            assert_eq!(clean_text(raw, 12), cut);
+            assert_eq!(clean_subject(raw, 12), cut);
         }
     }
 
@@ -232,21 +234,21 @@ mod tests {
             ("", None),
         ];
         for (raw, expected) in table {
-            assert_eq!(url(raw).as_deref(), expected, "{raw:?}");
+            assert_eq!(clean_url(raw).as_deref(), expected, "{raw:?}");
         }
     }
 
     #[test]
     fn a_link_as_long_as_a_payload_stays_whole() {
         let link = format!("https://example.com/{}", "x".repeat(16_000));
-        assert_eq!(url(&link), Some(link));
+        assert_eq!(clean_url(&link), Some(link));
     }
 
     #[test]
     fn links_anywhere_in_a_payload_are_checked() {
         let raw =
             serde_json::json!({"pull": {"html_url": "javascript:x", "n": 1}, "link": ["data:x", "https://a.example"]});
-        let clean = serde_json::to_value(Payload(raw.as_object().unwrap())).unwrap();
+        let clean = serde_json::to_value(CleanPayload(raw.as_object().unwrap())).unwrap();
         assert_eq!(
             clean,
             serde_json::json!({"pull": {"html_url": null, "n": 1}, "link": [null, "https://a.example/"]})
@@ -256,14 +258,14 @@ mod tests {
     /// Words, some inside of isolates, which nest.
     fn isolates() -> impl Strategy<Value = String> {
         "[a-z ]{0,9}".prop_recursive(5, 40, 4, |inner| {
-            proptest::collection::vec(inner, 0..4).prop_map(|parts| bidi::isolated(&parts.concat()))
+            proptest::collection::vec(inner, 0..4).prop_map(|parts| bidi::isolate_text(&parts.concat()))
         })
     }
 
     proptest! {
         #[test]
         fn a_value_never_exceeds_its_length_or_its_line(raw in ".{0,60}", max in 1_usize..40) {
-            let clean = text(&raw, max);
+            let clean = clean_text(&raw, max);
             let inside = clean.trim_matches([bidi::ISOLATE.0, bidi::ISOLATE.1]);
             prop_assert!(inside.chars().count() <= max);
             prop_assert!(!clean.chars().any(char::is_control));
@@ -271,7 +273,7 @@ mod tests {
 
         #[test]
         fn a_subject_never_exceeds_its_length_and_ends_its_isolates(raw in isolates(), max in 1_usize..40) {
-            let line = subject(&raw, max);
+            let line = clean_subject(&raw, max);
             prop_assert!(line.chars().count() <= max, "{:?}", line);
             prop_assert_eq!(line.matches(bidi::ISOLATE.0).count(), line.matches(bidi::ISOLATE.1).count(), "{:?}", line);
         }
@@ -285,9 +287,9 @@ mod tests {
             "tenant": "acme", "digest": "activity", "user": "ann", "event_id": "e1", "category": "comment",
             "occurred_at": NOW + ahead, "payload": payload,
         });
-        let wire = wire::event(json.to_string().as_bytes()).unwrap();
+        let wire = wire::parse_event(json.to_string().as_bytes()).unwrap();
         let (_, event) = Event::from_wire(wire, None).unwrap();
-        doubts(&event, NOW).into_iter().map(|Invalid { field, .. }| field).collect()
+        event_warnings(&event, NOW).into_iter().map(|InvalidField { field, .. }| field).collect()
     }
 
     #[test]

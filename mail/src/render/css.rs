@@ -4,18 +4,18 @@ use std::ops::Range;
 
 use cssparser::{ParseError, Parser, Token};
 
-use super::tag::Tag;
+use super::tag::HtmlTag;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Part<'c> {
-    pub kind: Kind<'c>,
+pub(super) struct CssPart<'c> {
+    pub kind: CssPartKind<'c>,
     pub at: usize,
     /// Range inside the brackets, and the offset after them.
     block: Option<(Range<usize>, usize)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind<'c> {
+pub(super) enum CssPartKind<'c> {
     /// E.g. `@media (max-width: 480px)`.
     AtRule { name: &'c str, prelude: &'c str },
     /// `a:hover, .card`
@@ -25,13 +25,13 @@ pub(super) enum Kind<'c> {
 }
 
 /// Skips invalid CSS.
-pub(super) fn parts(css: &str) -> Vec<Part<'_>> {
+pub(super) fn parts(css: &str) -> Vec<CssPart<'_>> {
     let mut parts = Vec::new();
     items(&mut Parser::new(css), &mut parts);
     parts
 }
 
-fn items<'c>(input: &mut Parser<'c>, parts: &mut Vec<Part<'c>>) {
+fn items<'c>(input: &mut Parser<'c>, parts: &mut Vec<CssPart<'c>>) {
     let mut start = input.position();
     let mut empty = true;
     loop {
@@ -78,35 +78,35 @@ fn items<'c>(input: &mut Parser<'c>, parts: &mut Vec<Part<'c>>) {
 }
 
 /// Also parses an at-rule without a block.
-fn item(text: &str, at: usize) -> Option<Part<'_>> {
+fn item(text: &str, at: usize) -> Option<CssPart<'_>> {
     if text.starts_with('@') {
         return Some(rule(text, at));
     }
     let (property, value) = text.split_once(':')?;
-    let kind = Kind::Declaration { property: property.trim(), value: value.trim() };
-    Some(Part { kind, at, block: None })
+    let kind = CssPartKind::Declaration { property: property.trim(), value: value.trim() };
+    Some(CssPart { kind, at, block: None })
 }
 
-fn rule(text: &str, at: usize) -> Part<'_> {
+fn rule(text: &str, at: usize) -> CssPart<'_> {
     let prelude = text.trim();
     let Some(at_rule) = prelude.strip_prefix('@') else {
-        return Part { kind: Kind::Selector(prelude), at, block: None };
+        return CssPart { kind: CssPartKind::Selector(prelude), at, block: None };
     };
     let end = at_rule.find(|c: char| !c.is_ascii_alphanumeric() && c != '-').unwrap_or(at_rule.len());
-    Part { kind: Kind::AtRule { name: &at_rule[..end], prelude: at_rule[end..].trim() }, at, block: None }
+    CssPart { kind: CssPartKind::AtRule { name: &at_rule[..end], prelude: at_rule[end..].trim() }, at, block: None }
 }
 
-pub(super) struct Rule<'h> {
+pub(super) struct CssRule<'h> {
     /// From the selectors to the end of the block.
     pub place: Range<usize>,
     pub written: String,
     pub selectors: Vec<&'h str>,
-    pub declarations: Vec<Declaration>,
-    pub stays: Option<Stays>,
+    pub declarations: Vec<CssDeclaration>,
+    pub stays: Option<KeepReason>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stays {
+pub(super) enum KeepReason {
     /// Applies conditionally, e.g. inside `@media`.
     Condition,
     /// Contains nested rules.
@@ -117,14 +117,14 @@ pub(super) enum Stays {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Declaration {
+pub(super) struct CssDeclaration {
     /// In lower case, unless it is a custom property.
     pub name: String,
     pub value: String,
     pub important: bool,
 }
 
-impl Declaration {
+impl CssDeclaration {
     /// Prefix shared by properties that may set the same thing, e.g. `border` for `border-left-color`.
     pub fn family(&self) -> &str {
         if self.name.starts_with("--") {
@@ -138,7 +138,7 @@ impl Declaration {
     }
 }
 
-pub(super) fn rules<'h>(html: &'h str, sheet: &Tag<'_>) -> Vec<Rule<'h>> {
+pub(super) fn rules<'h>(html: &'h str, sheet: &HtmlTag<'_>) -> Vec<CssRule<'h>> {
     let media = sheet.attribute("media").map_or("", |media| html[media.value.clone()].trim());
     let is_conditional = !["", "all", "screen"].iter().any(|always| media.eq_ignore_ascii_case(always));
     let css = &html[sheet.text.clone()];
@@ -146,7 +146,7 @@ pub(super) fn rules<'h>(html: &'h str, sheet: &Tag<'_>) -> Vec<Rule<'h>> {
     let (mut found, mut condition, mut end) = (Vec::new(), 0, 0);
     for (number, part) in parts.iter().enumerate() {
         let Some((block, after)) = &part.block else { continue };
-        let Kind::Selector(prelude) = part.kind else {
+        let CssPartKind::Selector(prelude) = part.kind else {
             condition = condition.max(*after);
             continue;
         };
@@ -156,14 +156,14 @@ pub(super) fn rules<'h>(html: &'h str, sheet: &Tag<'_>) -> Vec<Rule<'h>> {
         end = *after;
         let inside: Vec<_> = parts[number + 1..].iter().take_while(|part| part.at < block.end).collect();
         let stays = if is_conditional || part.at < condition {
-            Some(Stays::Condition)
+            Some(KeepReason::Condition)
         } else if prelude.to_ascii_lowercase().contains(":root") {
-            Some(Stays::Root)
+            Some(KeepReason::Root)
         } else {
-            let is_flat = inside.iter().all(|part| matches!(part.kind, Kind::Declaration { .. }));
-            (!is_flat).then_some(Stays::Rules)
+            let is_flat = inside.iter().all(|part| matches!(part.kind, CssPartKind::Declaration { .. }));
+            (!is_flat).then_some(KeepReason::Rules)
         };
-        found.push(Rule {
+        found.push(CssRule {
             place: sheet.text.start + part.at..sheet.text.start + end,
             written: prelude.split_whitespace().collect::<Vec<_>>().join(" "),
             selectors: selectors(prelude),
@@ -174,12 +174,12 @@ pub(super) fn rules<'h>(html: &'h str, sheet: &Tag<'_>) -> Vec<Rule<'h>> {
     found
 }
 
-fn declaration(Part { kind, .. }: &Part<'_>) -> Option<Declaration> {
-    let Kind::Declaration { property, value } = *kind else { return None };
+fn declaration(CssPart { kind, .. }: &CssPart<'_>) -> Option<CssDeclaration> {
+    let CssPartKind::Declaration { property, value } = *kind else { return None };
     let name = if property.starts_with("--") { property.to_owned() } else { property.to_ascii_lowercase() };
     let plain = value.rsplit_once('!').filter(|(_, end)| end.trim().eq_ignore_ascii_case("important"));
     let value = plain.map_or(value, |(value, _)| value).split_whitespace().collect::<Vec<_>>().join(" ");
-    Some(Declaration { name, value, important: plain.is_some() })
+    Some(CssDeclaration { name, value, important: plain.is_some() })
 }
 
 fn selectors(list: &str) -> Vec<&str> {
@@ -199,10 +199,10 @@ fn selectors(list: &str) -> Vec<&str> {
 
 /// Ids, classes and types; the larger wins (Selectors Level 4, 17).
 pub(super) fn specificity(selector: &str) -> [usize; 3] {
-    strongest(&mut Parser::new(selector))
+    strongest_specificity(&mut Parser::new(selector))
 }
 
-fn strongest(input: &mut Parser<'_>) -> [usize; 3] {
+fn strongest_specificity(input: &mut Parser<'_>) -> [usize; 3] {
     let (mut best, mut own) = ([0; 3], [0; 3]);
     let (is_type, is_class) = (2, 1);
     let (mut next, mut colons) = (is_type, 0);
@@ -213,7 +213,7 @@ fn strongest(input: &mut Parser<'_>) -> [usize; 3] {
             Token::SquareBracketBlock => own[is_class] += 1,
             Token::Ident(_) => own[next] += 1,
             Token::Function(name) if ["is", "not"].iter().any(|of| name.eq_ignore_ascii_case(of)) => {
-                let inside = input.parse_nested_block(|input| Ok::<_, ParseError<()>>(strongest(input)));
+                let inside = input.parse_nested_block(|input| Ok::<_, ParseError<()>>(strongest_specificity(input)));
                 own.iter_mut().zip(inside.unwrap_or_default()).for_each(|(own, inside)| *own += inside);
             }
             Token::Function(name) if !name.eq_ignore_ascii_case("where") => own[next] += 1,
@@ -245,20 +245,20 @@ mod tests {
         let css = "@import 'x;y.css';\n/* a { } */ .a, b > i { color : red; background:url(a;b) ; }\n\
                    @media (max-width: 480px) { a:hover { margin: 0 !important } }\ni:hover { top: 0 }@font-face { src: x }";
         let found: Vec<_> = parts(css).into_iter().map(|part| part.kind).collect();
-        let declaration = |property, value| Kind::Declaration { property, value };
+        let declaration = |property, value| CssPartKind::Declaration { property, value };
         assert_eq!(
             found,
             [
-                Kind::AtRule { name: "import", prelude: "'x;y.css'" },
-                Kind::Selector(".a, b > i"),
+                CssPartKind::AtRule { name: "import", prelude: "'x;y.css'" },
+                CssPartKind::Selector(".a, b > i"),
                 declaration("color", "red"),
                 declaration("background", "url(a;b)"),
-                Kind::AtRule { name: "media", prelude: "(max-width: 480px)" },
-                Kind::Selector("a:hover"),
+                CssPartKind::AtRule { name: "media", prelude: "(max-width: 480px)" },
+                CssPartKind::Selector("a:hover"),
                 declaration("margin", "0 !important"),
-                Kind::Selector("i:hover"),
+                CssPartKind::Selector("i:hover"),
                 declaration("top", "0"),
-                Kind::AtRule { name: "font-face", prelude: "" },
+                CssPartKind::AtRule { name: "font-face", prelude: "" },
                 declaration("src", "x"),
             ]
         );
@@ -268,7 +268,7 @@ mod tests {
     #[test]
     fn an_attribute_is_declarations_and_anything_can_be_read() {
         let found: Vec<_> = parts("color:red;; width: 1px").into_iter().map(|part| part.kind).collect();
-        let declaration = |property, value| Kind::Declaration { property, value };
+        let declaration = |property, value| CssPartKind::Declaration { property, value };
         assert_eq!(found, [declaration("color", "red"), declaration("width", "1px")]);
         let found: Vec<_> = parts("color:rgb(1, 2);width:calc(1px + 2px)").into_iter().map(|part| part.kind).collect();
         assert_eq!(found, [declaration("color", "rgb(1, 2)"), declaration("width", "calc(1px + 2px)")]);
@@ -288,23 +288,24 @@ mod tests {
             found,
             [
                 (".a, td > i", None, 2),
-                (".b", Some(Stays::Condition), 1),
-                (".e", Some(Stays::Rules), 1),
-                (":ROOT", Some(Stays::Root), 1),
+                (".b", Some(KeepReason::Condition), 1),
+                (".e", Some(KeepReason::Rules), 1),
+                (":ROOT", Some(KeepReason::Root), 1),
             ]
         );
         assert!(
             source[rules[0].place.clone()].starts_with(".a, td") && source[rules[0].place.clone()].ends_with(" 0 }")
         );
         let declaration =
-            |name: &str, value: &str, important| Declaration { name: name.into(), value: value.into(), important };
+            |name: &str, value: &str, important| CssDeclaration { name: name.into(), value: value.into(), important };
         assert_eq!(rules[0].declarations, [declaration("color", "RED", true), declaration("margin", "0", false)]);
     }
 
     #[test]
     fn properties_of_one_family_may_set_the_same_thing() {
-        let family =
-            |name: &str| Declaration { name: name.into(), value: String::new(), important: false }.family().to_owned();
+        let family = |name: &str| {
+            CssDeclaration { name: name.into(), value: String::new(), important: false }.family().to_owned()
+        };
         for (name, expected) in [
             ("border-left-color", "border"),
             ("-webkit-border-radius", "border"),

@@ -10,25 +10,27 @@ use super::{
     meter::{self, check_text, size},
     words,
 };
-use crate::words::{ENGLISH, Phrases, Words};
+use crate::words::{ENGLISH, LocalizedWords, Phrases};
 
 /// Disables `safe`, because we escape every value (rule 22).
-pub(super) fn register(tera: &mut Tera, catalogue: &Arc<Words>) {
+pub(super) fn register(tera: &mut Tera, catalogue: &Arc<LocalizedWords>) {
     register_bounded(tera);
-    tera.register_function(meter::FUNCTION, |kwargs: Kwargs, state: &State| meter::call(&kwargs, state));
+    tera.register_function(meter::FUNCTION, |kwargs: Kwargs, state: &State| meter::meter_call(&kwargs, state));
     let words = catalogue.clone();
-    tera.register_function("t", move |kwargs: Kwargs, state: &State| said(spoken(&words, state), &kwargs));
+    tera.register_function("t", move |kwargs: Kwargs, state: &State| {
+        format_message(recipient_phrases(&words, state), &kwargs)
+    });
     let words = catalogue.clone();
     tera.register_filter("number", move |n: &Value, kwargs: Kwargs, state: &State| -> TeraResult<String> {
-        number(spoken(&words, state), n, kwargs.get("unit")?.unwrap_or_default())
+        number(recipient_phrases(&words, state), n, kwargs.get("unit")?.unwrap_or_default())
     });
     let words = catalogue.clone();
     tera.register_filter("list", move |items: Vec<Value>, kwargs: Kwargs, state: &State| -> TeraResult<String> {
-        list(spoken(&words, state), &items, kwargs.get("attribute")?)
+        list(recipient_phrases(&words, state), &items, kwargs.get("attribute")?)
     });
     let words = catalogue.clone();
     tera.register_filter("counted", move |noun: &str, kwargs: Kwargs, state: &State| -> TeraResult<String> {
-        Ok(words::counted(spoken(&words, state), noun, kwargs.must_get("n")?))
+        Ok(words::counted_noun(recipient_phrases(&words, state), noun, kwargs.must_get("n")?))
     });
     tera.register_filter("humanize", |name: &str, _: Kwargs, _: &State| words::humanize(name).into_owned());
     tera.register_filter("sparkline", |series: &Value, _: Kwargs, _: &State| sparkline(series));
@@ -39,7 +41,7 @@ pub(super) fn register(tera: &mut Tera, catalogue: &Arc<Words>) {
         Ok(percent(now, kwargs.must_get("before")?).map_or_else(Value::none, Value::from))
     });
     tera.register_filter("safe_url", |raw: &str, _: Kwargs, _: &State| {
-        clean::url(raw).map_or_else(Value::none, Value::from)
+        clean::clean_url(raw).map_or_else(Value::none, Value::from)
     });
     tera.register_filter("safe", |_: &Value, _: Kwargs, _: &State| -> TeraResult<Value> {
         Err(tera::Error::message("`safe` is not available: every value is escaped"))
@@ -47,7 +49,7 @@ pub(super) fn register(tera: &mut Tera, catalogue: &Arc<Words>) {
 }
 
 /// Includes the tenant's overrides. A component has no access to variables, so it gets English.
-fn spoken<'a>(words: &'a Words, state: &State) -> Phrases<'a> {
+fn recipient_phrases<'a>(words: &'a LocalizedWords, state: &State) -> Phrases<'a> {
     let variable = |name: &str| state.get::<Value>(name).ok().flatten();
     let lang = variable("lang");
     let lang = lang.as_ref().and_then(Value::as_str).unwrap_or(ENGLISH);
@@ -57,9 +59,9 @@ fn spoken<'a>(words: &'a Words, state: &State) -> Phrases<'a> {
     }
 }
 
-fn said(phrases: Phrases<'_>, kwargs: &Kwargs) -> TeraResult<String> {
+fn format_message(phrases: Phrases<'_>, kwargs: &Kwargs) -> TeraResult<String> {
     let id: &str = kwargs.must_get("id")?;
-    if let Some(said) = only_count(kwargs).and_then(|count| phrases.counted(id, count)) {
+    if let Some(said) = only_count(kwargs).and_then(|count| phrases.counted_message(id, count)) {
         return Ok(said);
     }
     let given = kwargs.iter().filter_map(|(name, value)| Some((name.as_str()?, value)));
@@ -194,34 +196,34 @@ const NUMBERS: usize = 12;
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 fn sparkline(series: &Value) -> String {
-    levels(series, BLOCKS.len()).into_iter().filter_map(|level| BLOCKS.get(level - 1)).collect()
+    scale_levels(series, BLOCKS.len()).into_iter().filter_map(|level| BLOCKS.get(level - 1)).collect()
 }
 
 /// 1 for the lowest, `most` for the highest.
 fn heights(series: &Value, most: usize) -> Vec<Value> {
-    levels(series, most).into_iter().map(|level| Value::from_serializable(&level)).collect()
+    scale_levels(series, most).into_iter().map(|level| Value::from_serializable(&level)).collect()
 }
 
 /// Change from `before` to `now` in whole percent. `None` if either is not a number, or if `before` is zero.
 fn percent(now: &Value, before: &Value) -> Option<i64> {
     let (now, before) = (now.as_f64()?, before.as_f64().filter(|before| *before != 0.0)?);
-    whole((now - before) / before.abs() * 100.0)
+    round_whole((now - before) / before.abs() * 100.0)
 }
 
 /// Scales the latest numbers to 1..=`most`. Equal numbers get the middle.
-fn levels(series: &Value, most: usize) -> Vec<usize> {
+fn scale_levels(series: &Value, most: usize) -> Vec<usize> {
     let numbers: Vec<f64> = series.as_array().unwrap_or_default().iter().filter_map(Value::as_f64).collect();
     let numbers = &numbers[numbers.len().saturating_sub(NUMBERS)..];
     let least = numbers.iter().copied().fold(f64::INFINITY, f64::min);
     let range = numbers.iter().copied().fold(f64::NEG_INFINITY, f64::max) - least;
     let steps = f64::from(u32::try_from(most.saturating_sub(1)).unwrap_or(u32::MAX));
     let share = |number: f64| if range > 0.0 { (number - least) / range } else { 0.5 };
-    let level = |number: &f64| whole(share(*number) * steps).and_then(|step| usize::try_from(step).ok());
+    let level = |number: &f64| round_whole(share(*number) * steps).and_then(|step| usize::try_from(step).ok());
     numbers.iter().map(|number| 1 + level(number).unwrap_or_default()).collect()
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
-fn whole(number: f64) -> Option<i64> {
+fn round_whole(number: f64) -> Option<i64> {
     (number.abs() < 1e15).then(|| number.round() as i64)
 }
 

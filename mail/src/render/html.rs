@@ -5,7 +5,7 @@ use std::{borrow::Cow, ops::Range};
 
 use memchr::memchr3;
 
-use super::tag::{Mark, marks};
+use super::tag::{TagEdge, tag_edges};
 
 /// URLs that email clients open or load.
 const LINKS: [&str; 6] = ["href", "src", "action", "formaction", "background", "poster"];
@@ -41,13 +41,14 @@ pub(super) fn with_links(
     changed + &html[from..]
 }
 
-pub(super) fn unbalanced(html: &str) -> Option<String> {
+pub(super) fn find_unbalanced(html: &str) -> Option<String> {
     let mut open: Vec<String> = Vec::new();
-    for mark in marks(html) {
+    for mark in tag_edges(html) {
         match mark {
-            Mark::Start(tag) if html[tag.place.clone()].ends_with("/>") || VOID.iter().any(|void| tag.is(void)) => {}
-            Mark::Start(tag) => open.push(tag.name.to_ascii_lowercase()),
-            Mark::End { name, .. } => {
+            TagEdge::Start(tag)
+                if html[tag.place.clone()].ends_with("/>") || VOID.iter().any(|void| tag.has_name(void)) => {}
+            TagEdge::Start(tag) => open.push(tag.name.to_ascii_lowercase()),
+            TagEdge::End { name, .. } => {
                 let name = name.to_ascii_lowercase();
                 if open.pop().as_ref() != Some(&name) {
                     return Some(format!("</{name}> closes nothing that is open there"));
@@ -119,23 +120,23 @@ fn is_safe(link: &str) -> bool {
 }
 
 /// Maps a target to its click tracking URL; `None` leaves the link unchanged.
-pub type Click<'a> = dyn Fn(&str) -> Option<String> + 'a;
+pub type ClickUrl<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
 /// Tracking URLs. The same message always gets the same ones.
-pub struct Tracker<'a> {
-    pub click: Option<&'a Click<'a>>,
+pub struct TrackingUrls<'a> {
+    pub click: Option<&'a ClickUrl<'a>>,
     pub picture: Option<&'a str>,
 }
 
-impl Tracker<'_> {
+impl TrackingUrls<'_> {
     pub const NONE: Self = Self { click: None, picture: None };
 
     /// Links in `untouched` stay, e.g. the one to unsubscribe.
-    pub(super) fn applied(&self, mut html: String, untouched: &[&str]) -> String {
+    pub(super) fn add_tracking(&self, mut html: String, untouched: &[&str]) -> String {
         if let Some(click) = self.click {
             let places = anchors(&html).collect();
             html = with_links(html, places, |link| {
-                unescaped(link).filter(|target| !untouched.contains(&&**target)).and_then(|target| click(&target))
+                unescape_value(link).filter(|target| !untouched.contains(&&**target)).and_then(|target| click(&target))
             });
         }
         if let Some(picture) = self.picture {
@@ -150,7 +151,7 @@ impl Tracker<'_> {
 }
 
 /// `None` if the value has a character reference we never write.
-fn unescaped(value: &str) -> Option<Cow<'_, str>> {
+fn unescape_value(value: &str) -> Option<Cow<'_, str>> {
     if !value.contains('&') {
         return Some(value.into());
     }
@@ -214,15 +215,15 @@ mod tests {
 
     #[test]
     fn an_element_left_open_is_named() {
-        assert_eq!(unbalanced("<!doctype html><p>a<br>b</p><!--[if mso]><table><![endif]-->"), None);
-        assert_eq!(unbalanced("<p><b>a</b>").unwrap(), "<p> is not closed");
-        assert_eq!(unbalanced("<p><b>a</p></b>").unwrap(), "</p> closes nothing that is open there");
+        assert_eq!(find_unbalanced("<!doctype html><p>a<br>b</p><!--[if mso]><table><![endif]-->"), None);
+        assert_eq!(find_unbalanced("<p><b>a</b>").unwrap(), "<p> is not closed");
+        assert_eq!(find_unbalanced("<p><b>a</p></b>").unwrap(), "</p> closes nothing that is open there");
     }
 
     fn counted(html: &str) -> String {
         let click = |target: &str| target.starts_with("http").then(|| format!("https://t.example/{}", target.len()));
-        let tracker = Tracker { click: Some(&click), picture: Some("https://t.example/o/x") };
-        tracker.applied(html.to_owned(), &["https://mail.example/u/x?a&b"])
+        let tracker = TrackingUrls { click: Some(&click), picture: Some("https://t.example/o/x") };
+        tracker.add_tracking(html.to_owned(), &["https://mail.example/u/x?a&b"])
     }
 
     #[test]
@@ -254,6 +255,6 @@ mod tests {
     #[test]
     fn nothing_changes_without_a_tracker() {
         let html = r#"<body><a href="https://a.example/"></body>"#;
-        assert_eq!(Tracker::NONE.applied(html.to_owned(), &[]), html);
+        assert_eq!(TrackingUrls::NONE.add_tracking(html.to_owned(), &[]), html);
     }
 }

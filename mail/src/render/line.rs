@@ -4,16 +4,16 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
-use tidings_model::records::{self, Group};
+use tidings_model::records::{self, DigestLine};
 
 use super::{
     clean::{self, NAME_CHARS},
-    words::{self, Local},
+    words::{self, TimeContext},
 };
 use crate::words::Phrases;
 
 #[derive(Serialize)]
-pub(super) struct Line<'a> {
+pub(super) struct LineView<'a> {
     pub category: Cow<'a, str>,
     pub section: Option<Cow<'a, str>>,
     pub entity_type: Cow<'a, str>,
@@ -27,9 +27,9 @@ pub(super) struct Line<'a> {
     pub count: u64,
     /// Count with category, e.g. `12 changes`.
     pub quantity: String,
-    pub counts: Counts<'a>,
+    pub counts: CleanCounts<'a>,
     /// Formatted counts, worst first.
-    pub sums: Vec<Sum>,
+    pub sums: Vec<CountLabel>,
     /// E.g. `Ann and 3 others`; may be empty.
     pub who: String,
     pub actor: Cow<'a, str>,
@@ -38,7 +38,7 @@ pub(super) struct Line<'a> {
     /// E.g. `Feb 3, 2:20 PM`.
     pub first_at: String,
     pub last_at: String,
-    pub age: Age,
+    pub age: LineAge,
     /// E.g. `latest Feb 3, 2:20 PM`; only the time if there is a single event.
     pub when: String,
     /// Clean payload of the latest event (a map).
@@ -48,13 +48,13 @@ pub(super) struct Line<'a> {
     pub more: u64,
 }
 
-impl<'a> Line<'a> {
-    pub fn new(group: &'a Group, local: Local<'_>) -> Self {
+impl<'a> LineView<'a> {
+    pub fn new(group: &'a DigestLine, local: TimeContext<'_>) -> Self {
         let phrases = local.phrases;
         let named = entity_name(group);
         let title = group.latest.first().and_then(title);
-        let category = clean::text(&group.category, NAME_CHARS);
-        let entity_type = clean::text(&group.entity_type, NAME_CHARS);
+        let category = clean::clean_text(&group.category, NAME_CHARS);
+        let entity_type = clean::clean_text(&group.entity_type, NAME_CHARS);
         let untitled: Cow<'_, str> =
             Cow::Owned(named.clone().unwrap_or_else(|| words::humanize(&category).into_owned()));
         let (title, entity) = match (title, named) {
@@ -64,36 +64,36 @@ impl<'a> Line<'a> {
             }
             (None, None) => (untitled.clone(), None),
         };
-        let items: Vec<_> = group.latest.iter().map(|item| Item::new(item, &untitled, local)).collect();
+        let items: Vec<_> = group.latest.iter().map(|item| ItemView::new(item, &untitled, local)).collect();
         let shown: u64 = items.iter().map(|item| item.count).sum();
         let latest = items.first();
-        let actors: Vec<_> = group.actors.iter().map(|actor| clean::text(actor, NAME_CHARS)).collect();
-        let last_at = local.short(group.last_at);
+        let actors: Vec<_> = group.actors.iter().map(|actor| clean::clean_text(actor, NAME_CHARS)).collect();
+        let last_at = local.short_time(group.last_at);
         Self {
             entity_type,
-            entity_id: clean::text(&group.entity_id, NAME_CHARS),
+            entity_id: clean::clean_text(&group.entity_id, NAME_CHARS),
             entity: entity.filter(|entity| *entity != title),
             title,
             url: latest.and_then(|item| item.url.clone()),
             excerpt: latest.and_then(|item| item.excerpt.clone()),
             count: group.count,
-            quantity: words::counted(phrases, &category, i128::from(group.count)),
+            quantity: words::counted_noun(phrases, &category, i128::from(group.count)),
             category,
             section: group.section.as_ref().map(|section| {
-                let said = phrases.called("category", &section.category);
-                said.map_or_else(|| clean::text(&section.title, NAME_CHARS), Cow::Owned)
+                let said = phrases.team_name("category", &section.category);
+                said.map_or_else(|| clean::clean_text(&section.title, NAME_CHARS), Cow::Owned)
             }),
-            counts: Counts(&group.counts),
+            counts: CleanCounts(&group.counts),
             sums: sums(phrases, &group.counts),
-            who: words::who(phrases, &actors, group.actor_count),
+            who: words::list_actors(phrases, &actors, group.actor_count),
             actor: latest.map_or(Cow::Borrowed(""), |item| item.actor.clone()),
             actor_count: group.actor_count,
             actors,
-            first_at: local.short(group.first_at),
-            age: Age::new(group.first_at, local.now),
+            first_at: local.short_time(group.first_at),
+            age: LineAge::new(group.first_at, local.now),
             when: match group.count {
                 1 => last_at.clone(),
-                _ => phrases.with("latest", [("time", last_at.as_str().into())]),
+                _ => phrases.message_with("latest", [("time", last_at.as_str().into())]),
             },
             last_at,
             payload: latest.map_or_else(|| tera::Map::new().into(), |item| item.payload.clone()),
@@ -104,7 +104,7 @@ impl<'a> Line<'a> {
 }
 
 /// Formats an entity's name: `crates/cli` alone, but `build 812`, because a number needs its type.
-fn entity_name(group: &Group) -> Option<String> {
+fn entity_name(group: &DigestLine) -> Option<String> {
     let id = &group.entity_id;
     let name = match (group.entity_type.is_empty(), id.is_empty()) {
         (true, true) => return None,
@@ -114,14 +114,14 @@ fn entity_name(group: &Group) -> Option<String> {
         }
         (_, false) => id.into(),
     };
-    Some(clean::text(&name, NAME_CHARS).into_owned()).filter(|name| !name.is_empty())
+    Some(clean::clean_text(&name, NAME_CHARS).into_owned()).filter(|name| !name.is_empty())
 }
 
 const TITLE_CHARS: usize = 200;
 const EXCERPT_CHARS: usize = 300;
 
 #[derive(Serialize)]
-pub(super) struct Item<'a> {
+pub(super) struct ItemView<'a> {
     pub title: Cow<'a, str>,
     pub url: Option<String>,
     pub excerpt: Option<Cow<'a, str>>,
@@ -133,49 +133,49 @@ pub(super) struct Item<'a> {
     pub payload: tera::Value,
 }
 
-impl<'a> Item<'a> {
-    pub fn new(item: &'a records::Item, untitled: &Cow<'a, str>, local: Local<'_>) -> Self {
-        let payload = tera::Value::from_serializable(&clean::Payload(&item.payload));
+impl<'a> ItemView<'a> {
+    pub fn new(item: &'a records::LineItem, untitled: &Cow<'a, str>, local: TimeContext<'_>) -> Self {
+        let payload = tera::Value::from_serializable(&clean::CleanPayload(&item.payload));
         Self {
             title: title(item).unwrap_or_else(|| untitled.clone()),
             url: payload.get_from_path("url").and_then(tera::Value::as_str).map(str::to_owned),
-            excerpt: string(item, "excerpt").map(|excerpt| clean::text(excerpt, EXCERPT_CHARS)),
-            actor: clean::text(&item.actor, NAME_CHARS),
+            excerpt: payload_string(item, "excerpt").map(|excerpt| clean::clean_text(excerpt, EXCERPT_CHARS)),
+            actor: clean::clean_text(&item.actor, NAME_CHARS),
             count: item.count,
-            at: local.short(item.at),
+            at: local.short_time(item.at),
             payload,
         }
     }
 }
 
-fn title(item: &records::Item) -> Option<Cow<'_, str>> {
-    string(item, "title").map(|title| clean::text(title, TITLE_CHARS))
+fn title(item: &records::LineItem) -> Option<Cow<'_, str>> {
+    payload_string(item, "title").map(|title| clean::clean_text(title, TITLE_CHARS))
 }
 
-fn string<'a>(item: &'a records::Item, name: &str) -> Option<&'a str> {
+fn payload_string<'a>(item: &'a records::LineItem, name: &str) -> Option<&'a str> {
     item.payload.get(name)?.as_str().filter(|text| !text.trim().is_empty())
 }
 
 #[derive(Clone, PartialEq, Eq, Serialize)]
-pub struct Sum {
+pub struct CountLabel {
     /// E.g. `2 critical`, `1 warning`.
     pub label: String,
-    pub tone: Tone,
+    pub tone: CountTone,
 }
 
 /// Ordered from worst to best.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Tone {
+pub enum CountTone {
     Bad,
     Warn,
     Plain,
     Good,
 }
 
-impl Tone {
+impl CountTone {
     /// Guesses the tone from the count's name.
-    fn of(name: &str) -> Self {
+    fn of_count(name: &str) -> Self {
         match name {
             "critical" | "failed" | "failure" | "failures" | "error" | "errors" | "down" | "fatal" => Self::Bad,
             "warning" | "warnings" | "degraded" | "unstable" | "flaky" | "skipped" => Self::Warn,
@@ -185,24 +185,24 @@ impl Tone {
     }
 }
 
-pub(super) fn sums(phrases: Phrases<'_>, counts: &BTreeMap<String, i64>) -> Vec<Sum> {
+pub(super) fn sums(phrases: Phrases<'_>, counts: &BTreeMap<String, i64>) -> Vec<CountLabel> {
     let mut sums: Vec<_> = counts
         .iter()
         .filter(|(_, n)| **n != 0)
-        .map(|(name, n)| Sum {
-            label: words::tally(phrases, &clean::text(name, NAME_CHARS), i128::from(*n)),
-            tone: Tone::of(name),
+        .map(|(name, n)| CountLabel {
+            label: words::counted_name(phrases, &clean::clean_text(name, NAME_CHARS), i128::from(*n)),
+            tone: CountTone::of_count(name),
         })
         .collect();
     sums.sort_by_key(|sum| sum.tone);
     sums
 }
 
-pub(super) struct Counts<'a>(pub &'a BTreeMap<String, i64>);
+pub(super) struct CleanCounts<'a>(pub &'a BTreeMap<String, i64>);
 
-impl Serialize for Counts<'_> {
+impl Serialize for CleanCounts<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().map(|(name, n)| (clean::text(name, NAME_CHARS), n)))
+        serializer.collect_map(self.0.iter().map(|(name, n)| (clean::clean_text(name, NAME_CHARS), n)))
     }
 }
 
@@ -210,29 +210,29 @@ const HOUR: u64 = 60 * 60;
 const DAY: u64 = 24 * HOUR;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Age {
+pub(super) struct LineAge {
     pub seconds: u64,
     pub count: u64,
-    pub unit: Unit,
+    pub unit: AgeUnit,
 }
 
 /// Largest unit that fits at least once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Unit {
+pub(super) enum AgeUnit {
     Days,
     Hours,
     Minutes,
 }
 
-impl Age {
+impl LineAge {
     /// Events after `now` get no age yet.
     pub fn new(from: Timestamp, now: Timestamp) -> Self {
         let seconds = u64::try_from(now.duration_since(from).as_secs()).unwrap_or_default();
         let (count, unit) = match seconds {
-            DAY.. => (seconds / DAY, Unit::Days),
-            HOUR.. => (seconds / HOUR, Unit::Hours),
-            _ => ((seconds / 60).max(1), Unit::Minutes),
+            DAY.. => (seconds / DAY, AgeUnit::Days),
+            HOUR.. => (seconds / HOUR, AgeUnit::Hours),
+            _ => ((seconds / 60).max(1), AgeUnit::Minutes),
         };
         Self { seconds, count, unit }
     }
@@ -241,13 +241,13 @@ impl Age {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::words::Words;
+    use crate::words::LocalizedWords;
 
     #[test]
     fn the_worst_comes_first_and_nothing_is_not_mentioned() {
         let counts = [("passed", 40), ("files", 3), ("flaky", 0), ("warnings", 1), ("critical", 2)];
         let counts = counts.map(|(name, n)| (name.to_owned(), n)).into();
-        let words = Words::new(None).unwrap();
+        let words = LocalizedWords::new(None).unwrap();
         let labels: Vec<_> = sums(words.choose([]), &counts).into_iter().map(|sum| sum.label).collect();
         assert_eq!(labels, ["2 critical", "1 warning", "3 files", "40 passed"]);
     }
@@ -256,15 +256,15 @@ mod tests {
     fn an_age_is_in_the_largest_unit_that_it_fills() {
         let now: Timestamp = "2025-02-03T08:00:00Z".parse().unwrap();
         for (from, count, unit) in [
-            ("2025-01-22T20:00:00Z", 11, Unit::Days),
-            ("2025-02-02T08:00:00Z", 1, Unit::Days),
-            ("2025-02-02T08:00:01Z", 23, Unit::Hours),
-            ("2025-02-03T07:00:00Z", 1, Unit::Hours),
-            ("2025-02-03T07:00:01Z", 59, Unit::Minutes),
-            ("2025-02-03T08:00:00Z", 1, Unit::Minutes),
-            ("2025-02-03T09:00:00Z", 1, Unit::Minutes),
+            ("2025-01-22T20:00:00Z", 11, AgeUnit::Days),
+            ("2025-02-02T08:00:00Z", 1, AgeUnit::Days),
+            ("2025-02-02T08:00:01Z", 23, AgeUnit::Hours),
+            ("2025-02-03T07:00:00Z", 1, AgeUnit::Hours),
+            ("2025-02-03T07:00:01Z", 59, AgeUnit::Minutes),
+            ("2025-02-03T08:00:00Z", 1, AgeUnit::Minutes),
+            ("2025-02-03T09:00:00Z", 1, AgeUnit::Minutes),
         ] {
-            let age = Age::new(from.parse().unwrap(), now);
+            let age = LineAge::new(from.parse().unwrap(), now);
             assert_eq!((age.count, age.unit), (count, unit), "{from}");
         }
     }

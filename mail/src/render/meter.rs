@@ -1,6 +1,6 @@
 //! Limits the work, memory and time for rendering, per thread.
 //!
-//! Tera has no interpreter hook, so [`metered`] inserts calls to [`FUNCTION`] into a team's own templates at
+//! Tera has no interpreter hook, so [`insert_calls`] inserts calls to [`FUNCTION`] into a team's own templates at
 //! load time. Each call updates the thread's meter.
 
 use std::{
@@ -11,7 +11,7 @@ use std::{
 
 use tera::{Kwargs, State, TeraResult, Value};
 
-use super::tag::{Code, Kind, code};
+use super::tag::{TeraCode, TeraCodeKind, code};
 use crate::bidi;
 
 pub(super) const FUNCTION: &str = "tidings_meter";
@@ -28,7 +28,7 @@ const ELEMENT_BYTES: u64 = 16;
 const TIME: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Limit {
+pub(super) enum RenderLimit {
     #[error(
         "takes more work than the limit of {} MiB: look for loops in loops, and for components that show themselves",
         WORK_BYTES / 1024 / 1024
@@ -40,14 +40,14 @@ pub(super) enum Limit {
     Time,
 }
 
-impl From<Limit> for tera::Error {
-    fn from(limit: Limit) -> Self {
+impl From<RenderLimit> for tera::Error {
+    fn from(limit: RenderLimit) -> Self {
         Self::message(limit.to_string())
     }
 }
 
 #[derive(Clone, Copy)]
-struct Meter {
+struct RenderMeter {
     /// `None` if nothing is being rendered.
     until: Option<Instant>,
     worked: u64,
@@ -55,59 +55,59 @@ struct Meter {
     largest: u64,
     variable: u64,
     plain: bool,
-    over: Option<Limit>,
+    over: Option<RenderLimit>,
 }
 
-impl Meter {
+impl RenderMeter {
     const IDLE: Self = Self { until: None, worked: 0, largest: 0, variable: 0, plain: false, over: None };
 
-    fn work(&mut self, bytes: u64) -> Result<(), Limit> {
+    fn work(&mut self, bytes: u64) -> Result<(), RenderLimit> {
         self.worked = self.worked.saturating_add(bytes);
-        if self.worked > WORK_BYTES { self.exceeds(Limit::Work) } else { Ok(()) }
+        if self.worked > WORK_BYTES { self.exceed_limit(RenderLimit::Work) } else { Ok(()) }
     }
 
-    fn exceeds(&mut self, limit: Limit) -> Result<(), Limit> {
+    fn exceed_limit(&mut self, limit: RenderLimit) -> Result<(), RenderLimit> {
         self.over = Some(limit);
         Err(limit)
     }
 }
 
 thread_local! {
-    static METER: Cell<Meter> = const { Cell::new(Meter::IDLE) };
+    static METER: Cell<RenderMeter> = const { Cell::new(RenderMeter::IDLE) };
 }
 
-struct Before(Meter);
+struct MeterGuard(RenderMeter);
 
-impl Drop for Before {
+impl Drop for MeterGuard {
     fn drop(&mut self) {
         METER.set(self.0);
     }
 }
 
-fn update<T>(change: impl FnOnce(&mut Meter) -> T) -> T {
+fn update<T>(change: impl FnOnce(&mut RenderMeter) -> T) -> T {
     let mut meter = METER.get();
     let done = change(&mut meter);
     METER.set(meter);
     done
 }
 
-pub(super) fn timed<T>(render: impl FnOnce() -> T) -> T {
-    let before = Before(METER.get());
+pub(super) fn with_time_limit<T>(render: impl FnOnce() -> T) -> T {
+    let before = MeterGuard(METER.get());
     let until = before.0.until.unwrap_or_else(|| Instant::now() + TIME);
-    METER.set(Meter { until: Some(until), ..Meter::IDLE });
+    METER.set(RenderMeter { until: Some(until), ..RenderMeter::IDLE });
     render()
 }
 
 /// Also returns the exceeded limit, if any.
-pub(super) fn part<T>(plain: bool, data: u64, render: impl FnOnce() -> T) -> (T, Option<Limit>) {
-    timed(|| {
+pub(super) fn meter_part<T>(plain: bool, data: u64, render: impl FnOnce() -> T) -> (T, Option<RenderLimit>) {
+    with_time_limit(|| {
         update(|meter| (meter.variable, meter.plain) = (VARIABLE_BYTES.saturating_add(data), plain));
         (render(), METER.get().over)
     })
 }
 
 /// Returns `true` if the value should be written unescaped, because the part is plain text.
-pub(super) fn written(value: &str) -> io::Result<bool> {
+pub(super) fn meter_value(value: &str) -> io::Result<bool> {
     update(|meter| {
         if meter.until.is_some() {
             meter.work(bytes(value)).map_err(io::Error::other)?;
@@ -118,20 +118,20 @@ pub(super) fn written(value: &str) -> io::Result<bool> {
 
 /// Implements the inserted calls. `n` is the size of the source now running, `w` the number of values it
 /// writes, and `v` the names of new variables.
-pub(super) fn call(kwargs: &Kwargs, state: &State) -> TeraResult<&'static str> {
+pub(super) fn meter_call(kwargs: &Kwargs, state: &State) -> TeraResult<&'static str> {
     let (n, w) = (kwargs.get::<u64>("n")?.unwrap_or_default(), kwargs.get::<u64>("w")?.unwrap_or_default());
     let names = kwargs.get::<&str>("v")?.unwrap_or_default();
     update(|meter| {
         let copies = w.saturating_mul(meter.largest);
         meter.work(ROUND_BYTES.saturating_add(n).saturating_add(copies))?;
         if meter.until.is_some_and(|until| until < Instant::now()) {
-            meter.exceeds(Limit::Time)?;
+            meter.exceed_limit(RenderLimit::Time)?;
         }
         for name in names.split(' ').filter(|name| !name.is_empty()) {
             let Some(value) = state.get::<Value>(name)? else { continue };
             let mut room = meter.variable;
-            if !fits(&value, VARIABLE_DEPTH, &mut room) {
-                meter.exceeds(Limit::Variable)?;
+            if !fits_into(&value, VARIABLE_DEPTH, &mut room) {
+                meter.exceed_limit(RenderLimit::Variable)?;
             }
             let taken = meter.variable - room;
             if value.is_safe() {
@@ -143,30 +143,30 @@ pub(super) fn call(kwargs: &Kwargs, state: &State) -> TeraResult<&'static str> {
     })
 }
 
-pub(super) fn check_text(bytes: u64) -> Result<(), Limit> {
-    update(
-        |meter| if bytes > meter.variable && meter.until.is_some() { meter.exceeds(Limit::Variable) } else { Ok(()) },
-    )
+pub(super) fn check_text(bytes: u64) -> Result<(), RenderLimit> {
+    update(|meter| {
+        if bytes > meter.variable && meter.until.is_some() { meter.exceed_limit(RenderLimit::Variable) } else { Ok(()) }
+    })
 }
 
 pub(super) fn size(value: &Value) -> u64 {
     let mut room = u64::MAX;
-    fits(value, VARIABLE_DEPTH, &mut room);
+    fits_into(value, VARIABLE_DEPTH, &mut room);
     u64::MAX - room
 }
 
 /// Subtracts a value's size from `room`. `false` if it doesn't fit. A list contained several times counts
 /// each time, because each would be written.
-fn fits(value: &Value, depth: u32, room: &mut u64) -> bool {
+fn fits_into(value: &Value, depth: u32, room: &mut u64) -> bool {
     let own = ELEMENT_BYTES.saturating_add(value.as_str().map_or(0, bytes));
     let Some(left) = room.checked_sub(own).filter(|_| depth > 0) else { return false };
     *room = left;
     let name = |key: &tera::value::Key<'_>| key.as_str().map_or(0, bytes);
     match (value.as_array(), value.as_map()) {
-        (Some(items), _) => items.iter().all(|item| fits(item, depth - 1, room)),
+        (Some(items), _) => items.iter().all(|item| fits_into(item, depth - 1, room)),
         (_, Some(map)) => map.iter().all(|(key, item)| {
             *room = room.saturating_sub(name(key));
-            fits(item, depth - 1, room)
+            fits_into(item, depth - 1, room)
         }),
         _ => true,
     }
@@ -182,16 +182,16 @@ fn bytes(text: &str) -> u64 {
 const COMPREHENSION: &str = "a list comprehension is not available, because nothing bounds its length: write {% for %}";
 
 /// A unit that may run repeatedly: a file, or the inside of a loop, block or component.
-struct Part {
+struct MeteredPart {
     end: &'static str,
-    call: Call,
+    call: MeterCall,
     /// Bytes of its own source, and the number of values it writes, excluding nested parts.
     bytes: usize,
     writes: usize,
 }
 
 #[derive(Clone, Copy)]
-struct Call {
+struct MeterCall {
     at: usize,
     /// `true` if the tag before trims the white space after it. The call will do this instead.
     trims: bool,
@@ -201,12 +201,12 @@ struct Call {
 ///
 /// # Errors
 /// Position and problem of the first expression we cannot bound.
-pub(super) fn metered(source: &str) -> Result<String, (usize, &'static str)> {
-    let mut calls: Vec<(Call, String)> = Vec::new();
-    let mut open = vec![Part { end: "", call: Call { at: 0, trims: false }, bytes: 0, writes: 0 }];
+pub(super) fn insert_calls(source: &str) -> Result<String, (usize, &'static str)> {
+    let mut calls: Vec<(MeterCall, String)> = Vec::new();
+    let mut open = vec![MeteredPart { end: "", call: MeterCall { at: 0, trims: false }, bytes: 0, writes: 0 }];
     let (mut captures, mut counted, mut extends) = (Vec::new(), 0, false);
-    for Code { kind, place } in code_without_raw(source) {
-        if kind == Kind::Comment {
+    for TeraCode { kind, place } in code_without_raw(source) {
+        if kind == TeraCodeKind::Comment {
             continue;
         }
         let inside = source[place.start + 2..place.end - 2].trim_matches('-').trim();
@@ -220,11 +220,11 @@ pub(super) fn metered(source: &str) -> Result<String, (usize, &'static str)> {
         let Some(part) = open.last_mut() else { continue };
         part.bytes += place.end - counted;
         counted = place.end;
-        if kind == Kind::Expression {
+        if kind == TeraCodeKind::Expression {
             part.writes += 1;
             continue;
         }
-        let call = Call { at: place.end, trims: source[..place.end - 2].ends_with('-') };
+        let call = MeterCall { at: place.end, trims: source[..place.end - 2].ends_with('-') };
         let ends = match word {
             "for" => Some(("endfor", String::new())),
             "block" => Some(("endblock", String::new())),
@@ -232,7 +232,7 @@ pub(super) fn metered(source: &str) -> Result<String, (usize, &'static str)> {
             _ => None,
         };
         if let Some((end, names)) = ends {
-            open.push(Part { end, call, bytes: 0, writes: 0 });
+            open.push(MeteredPart { end, call, bytes: 0, writes: 0 });
             calls.push((call, names));
         } else if part.end == word
             && open.len() > 1
@@ -263,17 +263,20 @@ pub(super) fn metered(source: &str) -> Result<String, (usize, &'static str)> {
     Ok(with_calls(source, &calls))
 }
 
-fn finish(calls: &mut [(Call, String)], Part { call: Call { at, .. }, bytes, writes, .. }: &Part) {
+fn finish(
+    calls: &mut [(MeterCall, String)],
+    MeteredPart { call: MeterCall { at, .. }, bytes, writes, .. }: &MeteredPart,
+) {
     if let Some((_, arguments)) = calls.iter_mut().find(|(call, _)| call.at == *at) {
         let gap = if arguments.is_empty() { "" } else { ", " };
         *arguments = format!("n={bytes}, w={writes}{gap}{arguments}");
     }
 }
 
-fn with_calls(source: &str, calls: &[(Call, String)]) -> String {
+fn with_calls(source: &str, calls: &[(MeterCall, String)]) -> String {
     let mut with = String::with_capacity(source.len() + calls.len() * 40);
     let mut from = 0;
-    for (Call { at, trims }, arguments) in calls {
+    for (MeterCall { at, trims }, arguments) in calls {
         let (before, end) = if *trims { (at - 3, "-}}") } else { (*at, "}}") };
         let tag_end = if *trims { "%}" } else { "" };
         with.extend([&source[from..before], tag_end, "{{ ", FUNCTION, "(", arguments, ") ", end]);
@@ -283,16 +286,16 @@ fn with_calls(source: &str, calls: &[(Call, String)]) -> String {
 }
 
 /// Finds code, but treats everything between `raw` and `endraw` as text.
-fn code_without_raw(source: &str) -> Vec<Code> {
+fn code_without_raw(source: &str) -> Vec<TeraCode> {
     let mut found = Vec::new();
     let mut from = 0;
     'source: loop {
-        for Code { kind, place } in code(&source[from..]) {
+        for TeraCode { kind, place } in code(&source[from..]) {
             let place = place.start + from..place.end + from;
-            let is_raw =
-                kind == Kind::Statement && source[place.start + 2..place.end - 2].trim_matches('-').trim() == "raw";
+            let is_raw = kind == TeraCodeKind::Statement
+                && source[place.start + 2..place.end - 2].trim_matches('-').trim() == "raw";
             if !is_raw {
-                found.push(Code { kind, place });
+                found.push(TeraCode { kind, place });
             } else if let Some(end) = source[place.end..].find("endraw") {
                 from = place.end + end;
                 continue 'source;
@@ -335,7 +338,7 @@ fn is_name(c: char) -> bool {
 /// Escapes every character that could end a text or a quoted attribute. Drops an isolate around the whole
 /// value, because `dir="auto"` ignores isolated text. Plain text is only metered.
 pub(super) fn escape(value: &str, out: &mut dyn Write) -> io::Result<()> {
-    if written(value)? {
+    if meter_value(value)? {
         return out.write_all(value.as_bytes());
     }
     let value = bidi::whole_isolate(value).unwrap_or(value);
@@ -394,17 +397,17 @@ mod tests {
                 "{{ tidings_meter(n=55, w=0) }}{% raw %}{% for x in y %}{{ {% endraw %}{% set a = 1 %}{{ tidings_meter(v=\"a\") }}",
             ),
         ] {
-            assert_eq!(metered(source).unwrap(), expected);
+            assert_eq!(insert_calls(source).unwrap(), expected);
         }
     }
 
     #[test]
     fn a_list_comprehension_is_refused_and_a_word_in_a_text_is_none() {
-        assert_eq!(metered("{{ [x for x in y] }}"), Err((0, COMPREHENSION)));
-        assert_eq!(metered("a{% set l = [x for x in y] %}"), Err((1, COMPREHENSION)));
+        assert_eq!(insert_calls("{{ [x for x in y] }}"), Err((0, COMPREHENSION)));
+        assert_eq!(insert_calls("a{% set l = [x for x in y] %}"), Err((1, COMPREHENSION)));
         for right in ["{{ \"for you\" }}", "{% for x in y %}{% endfor %}", "{{ t(id=\"x\", for_whom=1) }}", "{# for #}"]
         {
-            assert!(metered(right).is_ok(), "{right}");
+            assert!(insert_calls(right).is_ok(), "{right}");
         }
     }
 }

@@ -9,15 +9,15 @@ use std::{
 use include_dir::{Dir, include_dir};
 use tidings_model::foreign_text::decode_file;
 
-use super::{inline, meter::metered, support};
+use super::{inline, meter::insert_calls, support};
 use crate::words;
 
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum TemplateError {
     #[error("{}: {source}", path.display())]
     Read { path: PathBuf, source: io::Error },
     #[error("words: {0}")]
-    Words(#[from] words::Error),
+    Words(#[from] words::WordsError),
     #[error("there is no {file}: a digest type needs subject.txt, body.html and body.txt")]
     Missing { file: String },
     /// The template is invalid, or failed on a value.
@@ -37,7 +37,7 @@ static EMBEDDED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../templates");
 pub(super) const PARTS: [&str; 3] = ["subject.txt", "body.html", "body.txt"];
 pub(super) const SAMPLE: &str = "sample.json";
 
-pub(super) struct Source {
+pub(super) struct TemplateSource {
     pub text: String,
     pub path: PathBuf,
     /// From the team's folder.
@@ -45,32 +45,32 @@ pub(super) struct Source {
     prepared: Option<String>,
 }
 
-impl Source {
+impl TemplateSource {
     fn new(text: String, path: PathBuf, own: bool) -> Self {
         Self { text, path, own, prepared: None }
     }
 
     /// Source to compile. Lines match those in the file.
-    pub fn loaded(&self) -> &str {
+    pub fn source_text(&self) -> &str {
         self.prepared.as_deref().unwrap_or(&self.text)
     }
 }
 
 /// Files by name, e.g. `layout.html` or `activity/body.html`.
-pub(super) struct Sources(BTreeMap<String, Source>);
+pub(super) struct TemplateSources(BTreeMap<String, TemplateSource>);
 
-impl Sources {
+impl TemplateSources {
     /// Also reads `.html`, `.txt` and `.json` files in `folder` and its subfolders.
-    pub fn read(folder: Option<&Path>) -> Result<Self, Error> {
+    pub fn from_folder(folder: Option<&Path>) -> Result<Self, TemplateError> {
         let mut sources = Self(BTreeMap::new());
         sources.embed(&EMBEDDED);
         if let Some(folder) = folder {
-            sources.add_folder(folder, "").map_err(|(path, source)| Error::Read { path, source })?;
+            sources.add_folder(folder, "").map_err(|(path, source)| TemplateError::Read { path, source })?;
         }
-        if let Some(file) = sources.incomplete() {
-            return Err(Error::Missing { file });
+        if let Some(file) = sources.missing_part() {
+            return Err(TemplateError::Missing { file });
         }
-        sources.prepare()?;
+        sources.prepare_own()?;
         Ok(sources)
     }
 
@@ -84,15 +84,18 @@ impl Sources {
     }
 
     pub fn templates(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().filter(|(name, _)| !name.ends_with(SAMPLE)).map(|(name, source)| (name.as_str(), source.loaded()))
+        self.0
+            .iter()
+            .filter(|(name, _)| !name.ends_with(SAMPLE))
+            .map(|(name, source)| (name.as_str(), source.source_text()))
     }
 
     /// Style and feature warnings for the team's own files, each with its path and line.
-    pub fn remarks(&self, weak: &inline::Weak) -> Vec<(String, String)> {
+    pub fn style_warnings(&self, weak: &inline::OverriddenRules) -> Vec<(String, String)> {
         let own = self.0.iter().filter(|(name, source)| source.own && is_html(name));
-        own.flat_map(|(_, Source { text, path, .. })| {
+        own.flat_map(|(_, TemplateSource { text, path, .. })| {
             let mut remarks: Vec<_> =
-                support::unsupported(text).into_iter().chain(inline::remarks(text, weak)).collect();
+                support::unsupported(text).into_iter().chain(inline::style_warnings(text, weak)).collect();
             remarks.sort_by_key(|remark| remark.at);
             remarks.into_iter().map(move |remark| {
                 let line = 1 + text[..remark.at].matches('\n').count();
@@ -102,14 +105,14 @@ impl Sources {
         .collect()
     }
 
-    pub fn get(&self, name: &str) -> Option<&Source> {
+    pub fn get(&self, name: &str) -> Option<&TemplateSource> {
         self.0.get(name)
     }
 
     fn embed(&mut self, folder: &Dir<'_>) {
         for file in folder.files().filter(|file| is_read(file.path())) {
             if let (Some(name), Some(text)) = (file.path().to_str(), file.contents_utf8()) {
-                let source = Source::new(text.to_owned(), Path::new("embedded").join(name), false);
+                let source = TemplateSource::new(text.to_owned(), Path::new("embedded").join(name), false);
                 self.0.insert(name.replace('\\', "/"), source);
             }
         }
@@ -128,21 +131,24 @@ impl Sources {
                 self.add_folder(&path, &format!("{file}/"))?;
             } else if is_read(&path) {
                 let text = fs::read(&path).and_then(decode_file).map_err(failed(&path))?;
-                self.0.insert(format!("{prefix}{file}"), Source::new(text, path.clone(), true));
+                self.0.insert(format!("{prefix}{file}"), TemplateSource::new(text, path.clone(), true));
             }
         }
         Ok(())
     }
 
-    fn prepare(&mut self) -> Result<(), Error> {
+    fn prepare_own(&mut self) -> Result<(), TemplateError> {
         let own = self.0.iter_mut().filter(|(name, source)| source.own && !name.ends_with(SAMPLE));
         for (name, source) in own {
             if is_html(name) {
-                source.prepared = inline::marked(&source.text);
+                source.prepared = inline::mark_styles(&source.text);
             }
-            let with_calls = metered(source.loaded()).map_err(|(at, problem)| {
-                let line = 1 + source.loaded()[..at].matches('\n').count();
-                Error::Template { place: format!("{}:{line}", source.path.display()), problem: problem.to_owned() }
+            let with_calls = insert_calls(source.source_text()).map_err(|(at, problem)| {
+                let line = 1 + source.source_text()[..at].matches('\n').count();
+                TemplateError::Template {
+                    place: format!("{}:{line}", source.path.display()),
+                    problem: problem.to_owned(),
+                }
             })?;
             source.prepared = Some(with_calls);
         }
@@ -153,7 +159,7 @@ impl Sources {
         self.0.values().any(|source| source.own)
     }
 
-    fn incomplete(&self) -> Option<String> {
+    fn missing_part(&self) -> Option<String> {
         let mut wanted = self.names().into_iter().flat_map(|name| PARTS.map(|part| format!("{name}/{part}")));
         wanted.find(|file| !self.0.contains_key(file))
     }

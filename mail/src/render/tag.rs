@@ -4,17 +4,17 @@
 use std::ops::Range;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Tag<'h> {
+pub(super) struct HtmlTag<'h> {
     pub name: &'h str,
     /// From `<` to after `>`.
     pub place: Range<usize>,
-    pub attributes: Vec<Attribute<'h>>,
+    pub attributes: Vec<HtmlAttribute<'h>>,
     /// Content of elements without inner markup, e.g. `style`; empty for all others.
     pub text: Range<usize>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Attribute<'h> {
+pub(super) struct HtmlAttribute<'h> {
     pub name: &'h str,
     pub place: Range<usize>,
     /// Without quotes; empty if there is no value.
@@ -22,12 +22,12 @@ pub(super) struct Attribute<'h> {
     pub quote: Option<char>,
 }
 
-pub(super) enum Mark<'h> {
-    Start(Tag<'h>),
+pub(super) enum TagEdge<'h> {
+    Start(HtmlTag<'h>),
     End { name: &'h str, at: usize },
 }
 
-impl<'h> Mark<'h> {
+impl<'h> TagEdge<'h> {
     pub fn at(&self) -> usize {
         match self {
             Self::Start(tag) => tag.place.start,
@@ -35,7 +35,7 @@ impl<'h> Mark<'h> {
         }
     }
 
-    pub fn start(&self) -> Option<&Tag<'h>> {
+    pub fn start_tag(&self) -> Option<&HtmlTag<'h>> {
         match self {
             Self::Start(tag) => Some(tag),
             Self::End { .. } => None,
@@ -46,25 +46,25 @@ impl<'h> Mark<'h> {
 /// Elements that contain only text up to their end tag (HTML, 13.1.2).
 const TEXT: [&str; 4] = ["script", "style", "textarea", "title"];
 
-impl Tag<'_> {
-    pub fn is(&self, name: &str) -> bool {
+impl HtmlTag<'_> {
+    pub fn has_name(&self, name: &str) -> bool {
         self.name.eq_ignore_ascii_case(name)
     }
 
-    pub fn attribute(&self, name: &str) -> Option<&Attribute<'_>> {
+    pub fn attribute(&self, name: &str) -> Option<&HtmlAttribute<'_>> {
         self.attributes.iter().find(|attribute| attribute.name.eq_ignore_ascii_case(name))
     }
 }
 
-pub(super) fn tags(html: &str) -> Vec<Tag<'_>> {
+pub(super) fn tags(html: &str) -> Vec<HtmlTag<'_>> {
     let start = |mark| match mark {
-        Mark::Start(tag) => Some(tag),
-        Mark::End { .. } => None,
+        TagEdge::Start(tag) => Some(tag),
+        TagEdge::End { .. } => None,
     };
-    marks(html).into_iter().filter_map(start).collect()
+    tag_edges(html).into_iter().filter_map(start).collect()
 }
 
-pub(super) fn marks(html: &str) -> Vec<Mark<'_>> {
+pub(super) fn tag_edges(html: &str) -> Vec<TagEdge<'_>> {
     let mut marks = Vec::new();
     let mut from = 0;
     while let Some(open) = html[from..].find('<').map(|at| from + at) {
@@ -74,15 +74,15 @@ pub(super) fn marks(html: &str) -> Vec<Mark<'_>> {
             rest.find("-->").map_or(html.len(), |end| open + end + 3)
         } else if is_named(&rest[1..]) {
             let Some(mut tag) = tag(html, open) else { break };
-            if TEXT.iter().any(|name| tag.is(name)) {
+            if TEXT.iter().any(|name| tag.has_name(name)) {
                 tag.text = tag.place.end..end_of_text(html, tag.name, tag.place.end);
             }
             let end = tag.place.end.max(tag.text.end);
-            marks.push(Mark::Start(tag));
+            marks.push(TagEdge::Start(tag));
             end
         } else if let Some(name) = rest.strip_prefix("</").filter(|rest| is_named(rest)) {
             let end = name.find(|c: char| c.is_ascii_whitespace() || c == '/' || c == '>').unwrap_or(name.len());
-            marks.push(Mark::End { name: &name[..end], at: open });
+            marks.push(TagEdge::End { name: &name[..end], at: open });
             open + 2 + end
         } else {
             open + 1
@@ -97,7 +97,7 @@ fn end_of_text(html: &str, name: &str, from: usize) -> usize {
 }
 
 /// `None` if the tag is never closed.
-fn tag(html: &str, open: usize) -> Option<Tag<'_>> {
+fn tag(html: &str, open: usize) -> Option<HtmlTag<'_>> {
     let until = |from: usize, ends: &dyn Fn(char) -> bool| html[from..].find(ends).map(|at| from + at);
     let is_end = |c: char| c.is_ascii_whitespace() || c == '/' || c == '>';
     let mut at = until(open + 1, &is_end)?;
@@ -106,14 +106,14 @@ fn tag(html: &str, open: usize) -> Option<Tag<'_>> {
     loop {
         at = until(at, &|c| !c.is_ascii_whitespace() && c != '/')?;
         if html[at..].starts_with('>') {
-            return Some(Tag { name, place: open..at + 1, attributes, text: 0..0 });
+            return Some(HtmlTag { name, place: open..at + 1, attributes, text: 0..0 });
         }
         let start = at;
         at = until(start + html[start..].chars().next()?.len_utf8(), &|c| is_end(c) || c == '=')?;
         let name = &html[start..at];
         let after = until(at, &|c| !c.is_ascii_whitespace())?;
         if !html[after..].starts_with('=') {
-            attributes.push(Attribute { name, place: start..at, value: at..at, quote: None });
+            attributes.push(HtmlAttribute { name, place: start..at, value: at..at, quote: None });
             continue;
         }
         let begin = until(after + 1, &|c| !c.is_ascii_whitespace())?;
@@ -123,18 +123,18 @@ fn tag(html: &str, open: usize) -> Option<Tag<'_>> {
             None => begin..until(begin, &|c| c.is_ascii_whitespace() || c == '>')?,
         };
         at = value.end + usize::from(quote.is_some());
-        attributes.push(Attribute { name, place: start..at, value, quote });
+        attributes.push(HtmlAttribute { name, place: start..at, value, quote });
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Code {
-    pub kind: Kind,
+pub(super) struct TeraCode {
+    pub kind: TeraCodeKind,
     pub place: Range<usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum TeraCodeKind {
     /// `{{ line.title }}`
     Expression,
     /// `{% if line.url %}`
@@ -144,31 +144,31 @@ pub(super) enum Kind {
 }
 
 /// Ignores unterminated code.
-pub(super) fn code(source: &str) -> Vec<Code> {
+pub(super) fn code(source: &str) -> Vec<TeraCode> {
     let mut found = Vec::new();
     let mut from = 0;
     while let Some(open) = source[from..].find('{').map(|at| from + at) {
         let kind = match source.as_bytes().get(open + 1) {
-            Some(b'{') => Kind::Expression,
-            Some(b'%') => Kind::Statement,
-            Some(b'#') => Kind::Comment,
+            Some(b'{') => TeraCodeKind::Expression,
+            Some(b'%') => TeraCodeKind::Statement,
+            Some(b'#') => TeraCodeKind::Comment,
             _ => {
                 from = open + 1;
                 continue;
             }
         };
         let Some(end) = end(source, open + 2, kind) else { break };
-        found.push(Code { kind, place: open..end });
+        found.push(TeraCode { kind, place: open..end });
         from = end;
     }
     found
 }
 
-fn end(source: &str, from: usize, kind: Kind) -> Option<usize> {
+fn end(source: &str, from: usize, kind: TeraCodeKind) -> Option<usize> {
     let close = match kind {
-        Kind::Expression => "}}",
-        Kind::Statement => "%}",
-        Kind::Comment => return Some(from + source[from..].find("#}")? + 2),
+        TeraCodeKind::Expression => "}}",
+        TeraCodeKind::Statement => "%}",
+        TeraCodeKind::Comment => return Some(from + source[from..].find("#}")? + 2),
     };
     let mut string = None;
     for (at, byte) in source.bytes().enumerate().skip(from) {
@@ -184,13 +184,13 @@ fn end(source: &str, from: usize, kind: Kind) -> Option<usize> {
 
 /// Replaces each byte of an expression with `x`, and statements and comments with spaces. A statement that
 /// produces an element's name also becomes `x`. All other bytes keep their positions.
-pub(super) fn blank(source: &str, code: &[Code]) -> String {
+pub(super) fn blank_code(source: &str, code: &[TeraCode]) -> String {
     let mut blank = String::with_capacity(source.len());
     let mut from = 0;
-    for Code { kind, place } in code {
+    for TeraCode { kind, place } in code {
         blank.push_str(&source[from..place.start]);
-        let is_name = *kind == Kind::Statement && ["<", "</"].iter().any(|open| blank.ends_with(open));
-        let filler = if *kind == Kind::Expression || is_name { "x" } else { " " };
+        let is_name = *kind == TeraCodeKind::Statement && ["<", "</"].iter().any(|open| blank.ends_with(open));
+        let filler = if *kind == TeraCodeKind::Expression || is_name { "x" } else { " " };
         blank.push_str(&filler.repeat(place.len()));
         from = place.end;
     }
@@ -231,13 +231,13 @@ mod tests {
         assert_eq!(
             kinds,
             [
-                (Kind::Expression, r#"{{ t(id="}}") }}"#),
-                (Kind::Statement, "{%- if x == '%}' -%}"),
-                (Kind::Comment, "{# {{ no }} #}"),
-                (Kind::Expression, "{{ <More n={line.more} /> }}"),
+                (TeraCodeKind::Expression, r#"{{ t(id="}}") }}"#),
+                (TeraCodeKind::Statement, "{%- if x == '%}' -%}"),
+                (TeraCodeKind::Comment, "{# {{ no }} #}"),
+                (TeraCodeKind::Expression, "{{ <More n={line.more} /> }}"),
             ]
         );
-        let blank = blank(source, &code);
+        let blank = blank_code(source, &code);
         assert_eq!(blank.len(), source.len());
         assert!(blank.starts_with("axxxx") && blank.ends_with("{{ open"), "{blank}");
     }
@@ -245,7 +245,7 @@ mod tests {
     #[test]
     fn a_statement_that_makes_a_name_leaves_a_tag() {
         let source = "<{% if a %}b{% else %}i{% endif %}>{% if c %}<p>{% endif %}</{% if a %}b{% endif %}>";
-        let blank = blank(source, &code(source));
+        let blank = blank_code(source, &code(source));
         assert_eq!(blank.replace([' ', 'x'], ""), "<bi><p></b>");
         assert!(blank.starts_with("<xxxxxxxxxxb ") && blank.contains("> "), "{blank}");
     }

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use tidings_model::{
     Key,
-    records::{Contents, Group, Item, Recipient},
+    records::{DigestContents, DigestLine, LineItem, Recipient},
     settings,
     window::Window,
 };
@@ -23,9 +23,9 @@ mod message;
 mod names;
 mod window;
 
-static RENDERER: LazyLock<Renderer> = LazyLock::new(|| Renderer::new(None).unwrap());
+static RENDERER: LazyLock<TemplateRenderer> = LazyLock::new(|| TemplateRenderer::new(None).unwrap());
 
-fn renderer() -> &'static Renderer {
+fn renderer() -> &'static TemplateRenderer {
     &RENDERER
 }
 
@@ -34,16 +34,16 @@ fn languages() -> Vec<String> {
     renderer().words.catalogues().map(|catalogue| catalogue.tag.to_string()).collect()
 }
 
-fn item(count: u64, payload: &Value) -> Item {
+fn item(count: u64, payload: &Value) -> LineItem {
     let at = "2025-02-03T07:41:10Z".parse().unwrap();
-    Item { count, at, actor: "Ann".into(), payload: payload.as_object().unwrap().clone() }
+    LineItem { count, at, actor: "Ann".into(), payload: payload.as_object().unwrap().clone() }
 }
 
 /// A line with its latest event.
-fn group(count: u64, payload: &Value) -> Group {
+fn group(count: u64, payload: &Value) -> DigestLine {
     let latest = item(1, payload);
     let at = latest.at;
-    Group {
+    DigestLine {
         category: "change".into(),
         section: None,
         entity_type: "area".into(),
@@ -58,19 +58,19 @@ fn group(count: u64, payload: &Value) -> Group {
     }
 }
 
-fn view(lines: Vec<Group>, unseen_groups: u64) -> View {
+fn view(lines: Vec<DigestLine>, unseen_groups: u64) -> TemplateView {
     spoken(lines, unseen_groups, "en")
 }
 
-fn spoken(lines: Vec<Group>, unseen_groups: u64, language: &str) -> View {
+fn spoken(lines: Vec<DigestLine>, unseen_groups: u64, language: &str) -> TemplateView {
     shown(lines, unseen_groups, None, renderer().phrases([language]))
 }
 
 /// The view of a digest of the type `activity` with this title.
-fn shown(lines: Vec<Group>, unseen_groups: u64, title: Option<&str>, phrases: Phrases<'_>) -> View {
+fn shown(lines: Vec<DigestLine>, unseen_groups: u64, title: Option<&str>, phrases: Phrases<'_>) -> TemplateView {
     let items = lines.iter().map(|group| group.count).sum::<u64>() + unseen_groups;
     let groups = u64::try_from(lines.len()).unwrap() + unseen_groups;
-    let contents = Contents { claimed_at: None, items, groups, counts: [("files".to_owned(), 9)].into(), lines };
+    let contents = DigestContents { claimed_at: None, items, groups, counts: [("files".to_owned(), 9)].into(), lines };
     let recipient = Recipient {
         tenant: "acme".into(),
         user: "ann".into(),
@@ -85,27 +85,27 @@ fn shown(lines: Vec<Group>, unseen_groups: u64, title: Option<&str>, phrases: Ph
         opened_at: "2025-02-03T07:00:00Z".parse().unwrap(),
         due_at: "2025-02-03T08:00:00Z".parse().unwrap(),
     };
-    View::new(&Input {
+    TemplateView::new(&ViewInput {
         contents: &contents,
         window: &window,
         recipient: &recipient,
         zone: &TimeZone::get("Asia/Kathmandu").unwrap(),
         title,
         cadence: "hourly",
-        links: &Links { more_url: Some("javascript:more".into()), ..Links::default() },
-        brand: &settings::Brand::default(),
+        links: &ViewLinks { more_url: Some("javascript:more".into()), ..ViewLinks::default() },
+        brand: &settings::TenantBrand::default(),
         phrases,
     })
 }
 
 /// Renders a single message for Ann in the language `tag`.
 pub(super) fn to_ann(
-    renderer: &Renderer,
+    renderer: &TemplateRenderer,
     template: &str,
     variables: &Value,
-    links: &Links,
+    links: &ViewLinks,
     tag: &str,
-) -> Result<Rendered, Error> {
+) -> Result<RenderedEmail, TemplateError> {
     let ann = Recipient {
         tenant: "acme".into(),
         user: "ann".into(),
@@ -115,7 +115,7 @@ pub(super) fn to_ann(
         locale: String::new(),
     };
     let variables = variables.as_object().unwrap();
-    renderer.message(template, variables, &ann, links, Brand::default(), renderer.phrases([tag]))
+    renderer.render_message(template, variables, &ann, links, BrandView::default(), renderer.phrases([tag]))
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn every_shipped_template_matches_its_snapshot_in_each_language() {
     assert_eq!(languages(), ["ar", "de", "en", "es", "fr", "it", "ja", "nl", "pl", "pt-BR", "sv", "zh-Hans"]);
     for language in languages() {
         for name in renderer().names() {
-            let Rendered { subject, html, text, .. } = renderer().preview(&name, Some(&language)).unwrap();
+            let RenderedEmail { subject, html, text, .. } = renderer().preview(&name, Some(&language)).unwrap();
             let head: Vec<_> =
                 html.lines().filter(|line| line.starts_with("<html ") || line.starts_with("<title>")).collect();
             insta::assert_snapshot!(format!("{name}_{language}"), format!("{subject}\n{}\n{text}", head.join("\n")));
@@ -167,7 +167,7 @@ fn subject_and_headline_say_the_same() {
         let mut escaped = Vec::new();
         escape(&mail.subject, &mut escaped).unwrap();
         let headline = format!(">{}</h1>", String::from_utf8(escaped).unwrap());
-        assert!(mail.html.contains(&headline) && mail.text.starts_with(&wrap::wrapped(&mail.subject)), "{name}");
+        assert!(mail.html.contains(&headline) && mail.text.starts_with(&wrap::wrap_text(&mail.subject)), "{name}");
     }
 }
 
@@ -181,7 +181,7 @@ fn a_value_of_the_other_direction_is_isolated() {
 
 #[test]
 fn every_shipped_template_works_without_optional_values() {
-    assert_eq!(renderer().check(), []);
+    assert_eq!(renderer().check_all(), []);
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn hostile_values_are_escaped_and_their_links_removed() {
         assert!(!mail.html.contains(forbidden), "{forbidden}");
     }
     assert!(!mail.text.lines().any(|line| line.starts_with("* Forged")));
-    assert_eq!(html::unbalanced(&mail.html), None);
+    assert_eq!(html::find_unbalanced(&mail.html), None);
 }
 
 #[test]
@@ -215,13 +215,13 @@ fn a_right_to_left_title_keeps_its_own_direction() {
 
 #[test]
 fn the_subject_of_an_activity_says_what_happened_and_where() {
-    let at = |entity_type: &str, entity_id: &str, count| Group {
+    let at = |entity_type: &str, entity_id: &str, count| DigestLine {
         entity_type: entity_type.into(),
         entity_id: entity_id.into(),
         ..group(count, &json!({"title": "Better tracing"}))
     };
     let cli = || at("area", "crates/cli", 12);
-    let fixes = Group { category: "fix".into(), ..at("area", "crates/cli", 2) };
+    let fixes = DigestLine { category: "fix".into(), ..at("area", "crates/cli", 2) };
     let table = [
         (vec![at("area", "docs", 1)], 0, "docs: Better tracing"),
         (vec![at("", "", 1)], 0, "Better tracing"),
@@ -284,7 +284,7 @@ fn folder(html: &str) -> tempfile::TempDir {
 #[test]
 fn a_template_that_fails_at_run_time_falls_back_with_its_line() {
     let folder = folder("<p>\n{{ digest.groups[0].payload.price }}</p>");
-    let renderer = Renderer::new(Some(folder.path())).unwrap();
+    let renderer = TemplateRenderer::new(Some(folder.path())).unwrap();
     let mail = renderer.render("custom", &view(vec![group(1, &json!({"price": 3}))], 0)).unwrap();
     assert_eq!((mail.html.as_str(), mail.fallback), ("<p>\n3</p>", None));
     let mail = renderer.render("custom", &view(vec![group(1, &json!({}))], 0)).unwrap();
@@ -296,10 +296,10 @@ fn a_template_that_fails_at_run_time_falls_back_with_its_line() {
 #[test]
 fn a_broken_template_is_refused_with_file_line_and_problem() {
     let folder = folder("<p>\n\n{% if digest.groups %}</p>");
-    let error = Renderer::new(Some(folder.path())).err().unwrap().to_string();
+    let error = TemplateRenderer::new(Some(folder.path())).err().unwrap().to_string();
     assert!(error.contains("custom/body.html:3: "), "{error}");
     fs::remove_file(folder.path().join("custom/body.html")).unwrap();
-    let error = Renderer::new(Some(folder.path())).err().unwrap().to_string();
+    let error = TemplateRenderer::new(Some(folder.path())).err().unwrap().to_string();
     assert!(error.contains("custom/body.html"), "{error}");
 }
 
@@ -308,7 +308,7 @@ fn a_folder_overrides_a_part_and_keeps_the_rest() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("activity")).unwrap();
     fs::write(folder.path().join("activity/body.txt"), "News\n").unwrap();
-    let mail = Renderer::new(Some(folder.path())).unwrap().preview("activity", None).unwrap();
+    let mail = TemplateRenderer::new(Some(folder.path())).unwrap().preview("activity", None).unwrap();
     assert_eq!(mail.text, "News\n");
     assert_eq!(mail.html, renderer().preview("activity", None).unwrap().html);
 }
@@ -317,7 +317,7 @@ fn a_folder_overrides_a_part_and_keeps_the_rest() {
 fn a_template_of_the_folder_cannot_let_a_value_out_unescaped() {
     let line = group(1, &json!({"site": "javascript:x", "note": "' onclick='x"}));
     let view = view(vec![line], 0);
-    let made = |html: &str| Renderer::new(Some(folder(html).path())).unwrap().render("custom", &view).unwrap();
+    let made = |html: &str| TemplateRenderer::new(Some(folder(html).path())).unwrap().render("custom", &view).unwrap();
     let mail = made("{% set p = digest.groups[0].payload %}<a href='{{ p.site }}' title='{{ p.note }}'>x</a>");
     assert_eq!(mail.html, "<a href='#' title='&#39; onclick=&#39;x'>x</a>");
     let mail = made("{{ digest.groups[0].payload.note | safe }}");
@@ -329,7 +329,7 @@ fn a_template_of_the_folder_cannot_let_a_value_out_unescaped() {
 #[test]
 fn check_names_what_is_wrong_with_a_template() {
     let folder = folder("<table><p>{{ digest.groups[0].url }}</table>");
-    let problems = |folder: &Path| Renderer::new(Some(folder)).unwrap().check();
+    let problems = |folder: &Path| TemplateRenderer::new(Some(folder)).unwrap().check_all();
     assert_eq!(problems(folder.path())[0].to_string(), "custom: custom/sample.json: there is no sample");
     fs::write(folder.path().join("custom/sample.json"), include_str!("../../../templates/activity/sample.json"))
         .unwrap();
@@ -339,7 +339,7 @@ fn check_names_what_is_wrong_with_a_template() {
     assert!(found[1].contains("custom/body.html:1: "), "{found:?}");
 }
 
-fn any_group() -> impl Strategy<Value = Group> {
+fn any_group() -> impl Strategy<Value = DigestLine> {
     let payload = ("\\PC{0,400}|<script>x</script>", "\\PC{0,500}", "https://[a-z]{1,9}/.{0,99}|javascript:[a-z]{1,9}");
     let items = prop::collection::vec((1_u64..4, payload), 1..4);
     (1_u64..2_000, items, ".{0,60}", -5_i64..5).prop_map(|(count, items, entity, sum)| {
@@ -347,7 +347,12 @@ fn any_group() -> impl Strategy<Value = Group> {
             |(title, excerpt, url)| json!({"title": format!("({count}) {title}"), "excerpt": excerpt, "url": url});
         let latest: Vec<_> = items.into_iter().map(|(times, said)| item(times, &payload(said))).collect();
         let count = count + latest.iter().map(|item| item.count).sum::<u64>();
-        Group { entity_id: entity, counts: [("failed".to_owned(), sum)].into(), latest, ..group(count, &json!({})) }
+        DigestLine {
+            entity_id: entity,
+            counts: [("failed".to_owned(), sum)].into(),
+            latest,
+            ..group(count, &json!({}))
+        }
     })
 }
 
@@ -366,7 +371,7 @@ proptest! {
         prop_assert_eq!(&mail.fallback, &None);
         prop_assert!(mail.html.len() < HTML_BYTES);
         prop_assert!(!mail.html.contains("<script") && !mail.html.contains("javascript:"));
-        prop_assert_eq!(html::unbalanced(&mail.html), None);
+        prop_assert_eq!(html::find_unbalanced(&mail.html), None);
         prop_assert_eq!(mail.subject.lines().count(), 1);
 
         let shown = mail.text.lines().filter(|line| line.starts_with("* ")).count();
@@ -376,13 +381,13 @@ proptest! {
             let latest = &view::items_of(line)[0];
             let (title, times) = (field(latest, "title").to_string(), field(latest, "count").as_u64().unwrap());
             let times = if times > 1 { format!("{times} × ") } else { String::new() };
-            prop_assert!(mail.text.contains(&wrap::wrapped(&format!("\n* {times}{title}\n"))), "{title}");
+            prop_assert!(mail.text.contains(&wrap::wrap_text(&format!("\n* {times}{title}\n"))), "{title}");
             let mut escaped = Vec::new();
             escape(&title, &mut escaped).unwrap();
             prop_assert!(mail.html.contains(std::str::from_utf8(&escaped).unwrap()));
         }
         let hidden = view.digest.item_count - shown.iter().map(|line| field(line, "count").as_u64().unwrap()).sum::<u64>();
-        let more = renderer.phrases([&*language]).with("and_more", [("count", hidden.into())]);
+        let more = renderer.phrases([&*language]).message_with("and_more", [("count", hidden.into())]);
         prop_assert!(hidden == 0 || mail.html.contains(&more));
         prop_assert!(hidden == 0 || mail.text.contains(&more));
         let again = renderer.render(name, &view).unwrap();

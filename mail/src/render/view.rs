@@ -7,38 +7,38 @@ use jiff::{Timestamp, tz::TimeZone};
 use serde::{Deserialize, Serialize};
 use tera::Value;
 use tidings_model::{
-    records::{Contents, Group, Recipient},
+    records::{DigestContents, DigestLine, Recipient},
     settings,
     window::Window,
 };
 
 use super::{
     clean::{self, NAME_CHARS},
-    line::{Counts, Line, Sum, sums},
-    words::{self, Local, Written},
+    line::{CleanCounts, CountLabel, LineView, sums},
+    words::{self, FormattedTimes, TimeContext},
 };
 use crate::words::Phrases;
 
 /// Maximum items available to templates outside their lines.
 const LATEST_ITEMS: usize = 10;
 
-pub struct Input<'a> {
-    pub contents: &'a Contents,
+pub struct ViewInput<'a> {
+    pub contents: &'a DigestContents,
     pub window: &'a Window,
     /// The view ignores its address.
     pub recipient: &'a Recipient,
     pub zone: &'a TimeZone,
     pub title: Option<&'a str>,
     pub cadence: &'a str,
-    pub links: &'a Links,
-    pub brand: &'a settings::Brand,
+    pub links: &'a ViewLinks,
+    pub brand: &'a settings::TenantBrand,
     pub phrases: Phrases<'a>,
 }
 
 /// Links besides those in events. Templates omit missing links.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Links {
+pub struct ViewLinks {
     /// Page with the lines that don't fit.
     #[serde(default)]
     pub more_url: Option<String>,
@@ -53,9 +53,9 @@ pub struct Links {
     pub view_url: Option<String>,
 }
 
-impl Links {
-    pub(super) fn safe(&self) -> Self {
-        let safe = |link: &Option<String>| link.as_deref().and_then(clean::url);
+impl ViewLinks {
+    pub(super) fn safe_links(&self) -> Self {
+        let safe = |link: &Option<String>| link.as_deref().and_then(clean::clean_url);
         Self {
             more_url: safe(&self.more_url),
             unsubscribe_url: safe(&self.unsubscribe_url),
@@ -66,7 +66,7 @@ impl Links {
     }
 
     /// The links to unsubscribe, to the preferences and to view the message.
-    pub(super) fn uncounted(&self) -> Vec<&str> {
+    pub(super) fn untracked_links(&self) -> Vec<&str> {
         [&self.unsubscribe_url, &self.preferences_url, &self.as_before_url, &self.view_url]
             .into_iter()
             .filter_map(Option::as_deref)
@@ -75,27 +75,27 @@ impl Links {
 }
 
 #[derive(Clone, PartialEq, Serialize)]
-pub struct View {
+pub struct TemplateView {
     /// Language tag for the HTML attribute `lang`.
     pub lang: String,
     /// `ltr` or `rtl`.
     pub dir: &'static str,
     /// Selects the tenant's overrides for `t`.
     pub tenant: String,
-    pub brand: Brand,
-    pub digest: Digest,
-    pub recipient: Reader,
-    pub links: Links,
+    pub brand: BrandView,
+    pub digest: DigestContext,
+    pub recipient: ReaderView,
+    pub links: ViewLinks,
 }
 
 /// Times are formatted in the recipient's zone.
 #[derive(Clone, PartialEq, Serialize)]
-pub struct Digest {
+pub struct DigestContext {
     pub id: String,
     #[serde(rename = "type")]
     pub digest_type: String,
     pub name: String,
-    pub window: Span,
+    pub window: WindowSpan,
     /// E.g. `Mon, Feb 3, 8:00 AM`; includes the year if the digest was claimed in another one.
     pub opened_at: String,
     pub cadence: String,
@@ -109,24 +109,24 @@ pub struct Digest {
     pub entity_type: Option<String>,
     pub counts: Value,
     /// Formatted counts, worst first.
-    pub sums: Vec<Sum>,
+    pub sums: Vec<CountLabel>,
     pub groups: Vec<Value>,
-    pub sections: Vec<Section>,
+    pub sections: Vec<LineSection>,
     /// Latest items shown in any line, newest first.
     pub items: Vec<Value>,
-    pub more: More,
+    pub more: OmittedCounts,
 }
 
 /// Lines with a common heading. Sections are ordered by their first lines.
 #[derive(Clone, PartialEq, Serialize)]
-pub struct Section {
+pub struct LineSection {
     /// `None` for lines without a section.
     pub title: Option<String>,
     pub groups: Vec<Value>,
 }
 
 #[derive(Clone, PartialEq, Eq, Serialize)]
-pub struct Span {
+pub struct WindowSpan {
     pub opened_at: String,
     pub closed_at: String,
     /// The date is not repeated if both times share it, and years appear only if they differ.
@@ -138,44 +138,44 @@ pub struct Span {
 }
 
 #[derive(Clone, PartialEq, Eq, Serialize)]
-pub struct Reader {
+pub struct ReaderView {
     pub user: String,
     pub name: String,
     pub locale: String,
     pub zone: String,
 }
 
-impl Reader {
+impl ReaderView {
     pub(super) fn new(user: &str, recipient: &Recipient, zone: &str) -> Self {
-        let text = |value| clean::text(value, NAME_CHARS).into_owned();
+        let text = |value| clean::clean_text(value, NAME_CHARS).into_owned();
         Self { user: text(user), name: text(&recipient.name), locale: text(&recipient.locale), zone: text(zone) }
     }
 }
 
 /// Groups and events left out of the message (rule 20).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct More {
+pub struct OmittedCounts {
     pub groups: u64,
     pub items: u64,
 }
 
-impl View {
+impl TemplateView {
     #[must_use]
-    pub fn new(input: &Input<'_>) -> Self {
-        let Input { contents, window, recipient, zone, title, links, brand, phrases, .. } = *input;
+    pub fn new(input: &ViewInput<'_>) -> Self {
+        let ViewInput { contents, window, recipient, zone, title, links, brand, phrases, .. } = *input;
         let closed_at = contents.claimed_at.unwrap_or(window.due_at);
         // Use the time of the claim as "now", so rendering again gives the same bytes.
-        let (this_year, written) = (zone.to_datetime(closed_at).year(), Written::default());
-        let local = Local { phrases, zone, now: closed_at, this_year, written: &written };
-        let window_words = Span::new(window.opened_at, closed_at, local);
-        let reader = Reader::new(&window.key.user, recipient, &window_words.zone);
-        let links = links.safe();
+        let (this_year, written) = (zone.to_datetime(closed_at).year(), FormattedTimes::default());
+        let local = TimeContext { phrases, zone, now: closed_at, this_year, written: &written };
+        let window_words = WindowSpan::new(window.opened_at, closed_at, local);
+        let reader = ReaderView::new(&window.key.user, recipient, &window_words.zone);
+        let links = links.safe_links();
         let groups: Vec<_> =
-            contents.lines.iter().map(|group| Value::from_serializable(&Line::new(group, local))).collect();
-        let digest = Digest {
+            contents.lines.iter().map(|group| Value::from_serializable(&LineView::new(group, local))).collect();
+        let digest = DigestContext {
             id: window.digest_id.to_string(),
-            digest_type: clean::text(&window.key.digest_type, NAME_CHARS).into_owned(),
-            name: clean::text(&phrases.digest_name(&window.key.digest_type, title), NAME_CHARS).into_owned(),
+            digest_type: clean::clean_text(&window.key.digest_type, NAME_CHARS).into_owned(),
+            name: clean::clean_text(&phrases.digest_name(&window.key.digest_type, title), NAME_CHARS).into_owned(),
             opened_at: window_words.opened_at.clone(),
             window: window_words,
             cadence: words::how_often(phrases, input.cadence),
@@ -183,16 +183,16 @@ impl View {
             group_count: contents.groups,
             entity_count: entity_count(contents),
             entity_type: entity_type(&contents.lines),
-            counts: Value::from_serializable(&Counts(&contents.counts)),
+            counts: Value::from_serializable(&CleanCounts(&contents.counts)),
             sums: sums(phrases, &contents.counts),
             items: latest_items(&contents.lines, &groups),
             groups,
             sections: Vec::new(),
-            more: More { groups: 0, items: 0 },
+            more: OmittedCounts { groups: 0, items: 0 },
         };
         let (lang, dir) = (phrases.tag().to_owned(), phrases.direction());
-        let (tenant, brand) = (window.key.tenant.clone(), Brand::new(brand));
-        Self { lang, dir, tenant, brand, digest, recipient: reader, links }.arranged()
+        let (tenant, brand) = (window.key.tenant.clone(), BrandView::new(brand));
+        Self { lang, dir, tenant, brand, digest, recipient: reader, links }.with_sections()
     }
 
     pub(super) fn items_of_a_line(&self) -> usize {
@@ -202,36 +202,38 @@ impl View {
     #[must_use]
     pub(super) fn with_items(mut self, most: usize) -> Self {
         self.digest.groups = self.digest.groups.iter().map(|line| with_items(line, most)).collect();
-        self.arranged()
+        self.with_sections()
     }
 
     /// Adds the rest to `more`.
     #[must_use]
-    pub(super) fn shortened(mut self, shown: usize) -> Self {
+    pub(super) fn with_lines(mut self, shown: usize) -> Self {
         self.digest.groups.truncate(shown);
-        self.arranged()
+        self.with_sections()
     }
 
     /// Also updates `more`.
     #[must_use]
-    pub(super) fn arranged(mut self) -> Self {
+    pub(super) fn with_sections(mut self) -> Self {
         let digest = &mut self.digest;
         digest.sections = sections(&digest.groups);
         let items: u64 = digest.groups.iter().filter_map(|line| line.get_from_path("count")?.as_u64()).sum();
         let groups = u64::try_from(digest.groups.len()).unwrap_or(u64::MAX);
-        digest.more =
-            More { groups: digest.group_count.saturating_sub(groups), items: digest.item_count.saturating_sub(items) };
+        digest.more = OmittedCounts {
+            groups: digest.group_count.saturating_sub(groups),
+            items: digest.item_count.saturating_sub(items),
+        };
         self
     }
 }
 
-fn sections(lines: &[Value]) -> Vec<Section> {
-    let mut sections: Vec<Section> = Vec::new();
+fn sections(lines: &[Value]) -> Vec<LineSection> {
+    let mut sections: Vec<LineSection> = Vec::new();
     for line in lines {
         let title = line.get_from_path("section").and_then(Value::as_str);
         match sections.iter_mut().find(|section| section.title.as_deref() == title) {
             Some(section) => section.groups.push(line.clone()),
-            None => sections.push(Section { title: title.map(str::to_owned), groups: vec![line.clone()] }),
+            None => sections.push(LineSection { title: title.map(str::to_owned), groups: vec![line.clone()] }),
         }
     }
     sections
@@ -252,16 +254,17 @@ pub(super) fn items_of(line: &Value) -> &[Value] {
 }
 
 /// Items with equal times keep the order of their lines.
-fn latest_items<'a>(lines: &'a [Group], shown: &'a [Value]) -> Vec<Value> {
-    let of_line = |(group, line): (&'a Group, &'a Value)| group.latest.iter().map(|item| item.at).zip(items_of(line));
+fn latest_items<'a>(lines: &'a [DigestLine], shown: &'a [Value]) -> Vec<Value> {
+    let of_line =
+        |(group, line): (&'a DigestLine, &'a Value)| group.latest.iter().map(|item| item.at).zip(items_of(line));
     let mut items: Vec<_> = lines.iter().zip(shown).flat_map(of_line).collect();
     items.sort_by_key(|(at, _)| Reverse(*at));
     items.into_iter().take(LATEST_ITEMS).map(|(_, item)| item.clone()).collect()
 }
 
-impl Span {
-    fn new(opened: Timestamp, closed: Timestamp, local: Local<'_>) -> Self {
-        let Local { phrases, zone, this_year, .. } = local;
+impl WindowSpan {
+    fn new(opened: Timestamp, closed: Timestamp, local: TimeContext<'_>) -> Self {
+        let TimeContext { phrases, zone, this_year, .. } = local;
         let (opened, closed) = (zone.to_datetime(opened), zone.to_datetime(closed));
         let [opened_at, closed_at] = [opened, closed].map(|at| phrases.day_time(at, this_year));
         let end = match (opened.date() == closed.date(), opened.year() == closed.year()) {
@@ -271,22 +274,22 @@ impl Span {
         };
         let within_a_minute = opened.date() == closed.date() && end == phrases.time(opened.time());
         let variables = [("from", opened_at.as_str().into()), ("to", end.into())];
-        let span = if within_a_minute { opened_at.clone() } else { phrases.with("span", variables) };
+        let span = if within_a_minute { opened_at.clone() } else { phrases.message_with("span", variables) };
         let zone = zone.iana_name().unwrap_or("UTC").to_owned();
         Self { opened_at, closed_at, span, zone_name: phrases.zone(&zone), zone }
     }
 }
 
-fn entity_count(contents: &Contents) -> Option<u64> {
+fn entity_count(contents: &DigestContents) -> Option<u64> {
     let all_known = u64::try_from(contents.lines.len()).is_ok_and(|known| known == contents.groups);
     let entities: BTreeSet<_> = contents.lines.iter().map(|group| (&group.entity_type, &group.entity_id)).collect();
     all_known.then(|| u64::try_from(entities.len()).unwrap_or(u64::MAX))
 }
 
-fn entity_type(lines: &[Group]) -> Option<String> {
+fn entity_type(lines: &[DigestLine]) -> Option<String> {
     let first = &lines.first()?.entity_type;
     let same = !first.is_empty() && lines.iter().all(|group| group.entity_type == *first);
-    same.then(|| clean::text(first, NAME_CHARS).into_owned())
+    same.then(|| clean::clean_text(first, NAME_CHARS).into_owned())
 }
 
 /// In characters.
@@ -294,7 +297,7 @@ const LINE_CHARS: usize = 300;
 
 /// All fields are `None` for a tenant without its own branding.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Brand {
+pub struct BrandView {
     /// Name familiar to recipients. Always set if there is a logo.
     pub name: Option<String>,
     pub logo_url: Option<String>,
@@ -303,13 +306,14 @@ pub struct Brand {
     pub address_line: Option<String>,
 }
 
-impl Brand {
+impl BrandView {
     #[must_use]
-    pub fn new(brand: &settings::Brand) -> Self {
-        let text = |value: &Option<String>, chars| value.as_deref().map(|text| clean::text(text, chars).into_owned());
+    pub fn new(brand: &settings::TenantBrand) -> Self {
+        let text =
+            |value: &Option<String>, chars| value.as_deref().map(|text| clean::clean_text(text, chars).into_owned());
         Self {
             name: text(&brand.name, NAME_CHARS),
-            logo_url: brand.logo_url.as_deref().and_then(clean::url),
+            logo_url: brand.logo_url.as_deref().and_then(clean::clean_url),
             colour: brand.colour.map(|colour| colour.to_string()),
             address_line: text(&brand.address_line, LINE_CHARS),
         }

@@ -5,7 +5,7 @@ use std::{borrow::Cow, cell::RefCell, collections::BTreeMap};
 use jiff::{Timestamp, civil, tz::TimeZone};
 use tidings_model::Cadence;
 
-use crate::words::{Phrases, cadence};
+use crate::words::{Phrases, describe_cadence};
 
 /// E.g. `build_failure` becomes `build failure`.
 pub(super) fn humanize(name: &str) -> Cow<'_, str> {
@@ -14,41 +14,42 @@ pub(super) fn humanize(name: &str) -> Cow<'_, str> {
 
 /// E.g. `1 dependency`, `3 dependencies`. Uses the message `noun_dependency` if there is one; otherwise
 /// builds the English plural.
-pub(super) fn counted(phrases: Phrases<'_>, noun: &str, n: i128) -> String {
-    let own = phrases.own(&format!("noun_{}", noun.replace(' ', "_")), n);
+pub(super) fn counted_noun(phrases: Phrases<'_>, noun: &str, n: i128) -> String {
+    let own = phrases.own_counted(&format!("noun_{}", noun.replace(' ', "_")), n);
     own.unwrap_or_else(|| {
         if phrases.is_english() {
             english_counted(&humanize(noun), n, &phrases.number(n))
         } else {
-            named(phrases, "noun", noun, n)
+            count_message(phrases, "noun", noun, n)
         }
     })
 }
 
 /// `name` is an adjective or a plural: `2 critical`, `3 warnings`, `1 warning`. Uses the message
 /// `count_warnings` if there is one, also for `warning`.
-pub(super) fn tally(phrases: Phrases<'_>, name: &str, n: i128) -> String {
-    let own = phrases.own(&format!("count_{name}"), n).or_else(|| phrases.own(&format!("count_{name}s"), n));
+pub(super) fn counted_name(phrases: Phrases<'_>, name: &str, n: i128) -> String {
+    let own =
+        phrases.own_counted(&format!("count_{name}"), n).or_else(|| phrases.own_counted(&format!("count_{name}s"), n));
     own.unwrap_or_else(|| {
         if phrases.is_english() {
             english_tally(&humanize(name), n, &phrases.number(n))
         } else {
-            named(phrases, "count", name, n)
+            count_message(phrases, "count", name, n)
         }
     })
 }
 
-fn named(phrases: Phrases<'_>, id: &str, name: &str, n: i128) -> String {
-    phrases.with(id, [("count", n.into()), ("name", humanize(name).into())])
+fn count_message(phrases: Phrases<'_>, id: &str, name: &str, n: i128) -> String {
+    phrases.message_with(id, [("count", n.into()), ("name", humanize(name).into())])
 }
 
 /// E.g. `Ann and Ben`, `Ann and 3 others`. Empty without actors.
-pub(super) fn who(phrases: Phrases<'_>, actors: &[Cow<'_, str>], actor_count: u64) -> String {
+pub(super) fn list_actors(phrases: Phrases<'_>, actors: &[Cow<'_, str>], actor_count: u64) -> String {
     match (actors, actor_count) {
         ([], _) => String::new(),
         ([one, ..], 0 | 1) => one.to_string(),
         ([one, two, ..], 2) => phrases.list(&[one.as_ref(), two.as_ref()]),
-        ([one, ..], n) => phrases.with("and_others", [("name", (&**one).into()), ("count", (n - 1).into())]),
+        ([one, ..], n) => phrases.message_with("and_others", [("name", (&**one).into()), ("count", (n - 1).into())]),
     }
 }
 
@@ -57,7 +58,7 @@ pub(super) fn how_often(phrases: Phrases<'_>, words: &str) -> String {
     match words.parse() {
         Ok(Cadence::Never) | Err(_) => String::new(),
         Ok(Cadence::Cron(cron)) if cron.week_times().is_none() => String::new(),
-        Ok(said) => cadence(phrases, &said),
+        Ok(said) => describe_cadence(phrases, &said),
     }
 }
 
@@ -86,35 +87,35 @@ fn plural(noun: &str) -> (&str, &'static str) {
 }
 
 #[derive(Clone, Copy)]
-pub(super) struct Local<'a> {
+pub(super) struct TimeContext<'a> {
     pub phrases: Phrases<'a>,
     pub zone: &'a TimeZone,
     /// The time of the claim.
     pub now: Timestamp,
     /// Years are shown unless they match this one.
     pub this_year: i16,
-    pub written: &'a Written,
+    pub written: &'a FormattedTimes,
 }
 
 /// A line often shares its time with its latest item, or with other lines.
-pub(super) type Written = RefCell<BTreeMap<civil::DateTime, String>>;
+pub(super) type FormattedTimes = RefCell<BTreeMap<civil::DateTime, String>>;
 
-impl Local<'_> {
-    pub fn short(self, at: Timestamp) -> String {
+impl TimeContext<'_> {
+    pub fn short_time(self, at: Timestamp) -> String {
         let at = self.zone.to_datetime(at);
         let minute = at.date().at(at.hour(), at.minute(), 0, 0);
         let mut written = self.written.borrow_mut();
-        written.entry(minute).or_insert_with(|| self.phrases.short(minute, self.this_year)).clone()
+        written.entry(minute).or_insert_with(|| self.phrases.short_time(minute, self.this_year)).clone()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::words::Words;
+    use crate::words::LocalizedWords;
 
     fn said(tag: &str, say: impl Fn(Phrases<'_>) -> String) -> String {
-        say(Words::new(None).unwrap().choose([tag])).replace('\u{a0}', " ")
+        say(LocalizedWords::new(None).unwrap().choose([tag])).replace('\u{a0}', " ")
     }
 
     #[test]
@@ -131,7 +132,7 @@ mod tests {
             ("de-CH", "change", 1_204, "1'204 Änderungen"),
             ("de", "deploy_failure", 3, "3 × deploy failure"),
         ] {
-            assert_eq!(said(tag, |phrases| counted(phrases, noun, n)), expected);
+            assert_eq!(said(tag, |phrases| counted_noun(phrases, noun, n)), expected);
         }
     }
 
@@ -145,14 +146,14 @@ mod tests {
             ("de", "warning", 1, "1 Warnung"),
             ("de", "files_changed", 4, "4 files changed"),
         ] {
-            assert_eq!(said(tag, |phrases| tally(phrases, name, n)), expected);
+            assert_eq!(said(tag, |phrases| counted_name(phrases, name, n)), expected);
         }
     }
 
     #[test]
     fn the_others_are_everybody_but_the_one_named() {
         let actors = ["Ann".into(), "Ben".into(), "Cy".into()];
-        let who = |tag, actors: &[Cow<'_, str>], n| said(tag, |phrases| super::who(phrases, actors, n));
+        let who = |tag, actors: &[Cow<'_, str>], n| said(tag, |phrases| super::list_actors(phrases, actors, n));
         assert_eq!(who("en", &[], 0), "");
         assert_eq!(who("en", &actors[..1], 1), "Ann");
         assert_eq!(who("en", &actors[..2], 2), "Ann and Ben");
@@ -195,11 +196,11 @@ mod tests {
 
     #[test]
     fn a_time_is_the_same_however_often_it_is_written() {
-        let (words, zone) = (Words::new(None).unwrap(), TimeZone::get("Europe/Berlin").unwrap());
+        let (words, zone) = (LocalizedWords::new(None).unwrap(), TimeZone::get("Europe/Berlin").unwrap());
         let now: Timestamp = "2025-02-03T08:00:00Z".parse().unwrap();
         for language in ["en", "ar", "ja"] {
-            let (phrases, written) = (words.choose([language]), Written::default());
-            let local = Local { phrases, zone: &zone, now, this_year: 2025, written: &written };
+            let (phrases, written) = (words.choose([language]), FormattedTimes::default());
+            let local = TimeContext { phrases, zone: &zone, now, this_year: 2025, written: &written };
             for at in [
                 "2025-02-03T07:59:59Z",
                 "2025-02-03T07:59:00.000001Z",
@@ -210,7 +211,7 @@ mod tests {
                 "2025-02-03T07:59:59Z",
             ] {
                 let at = at.parse().unwrap();
-                assert_eq!(local.short(at), phrases.short(zone.to_datetime(at), 2025), "{at} in {language}");
+                assert_eq!(local.short_time(at), phrases.short_time(zone.to_datetime(at), 2025), "{at} in {language}");
             }
             assert_eq!(written.borrow().len(), 4, "{language}");
         }

@@ -15,7 +15,7 @@ const NEVER_LAST: &str = "（［｛｟「『【〔〈《〘〖〝‘“«＃￥�
 
 /// Continuation lines are indented like the first. Longer words stay whole, because a broken link would lead
 /// elsewhere.
-pub(super) fn wrapped(text: &str) -> String {
+pub(super) fn wrap_text(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + text.len() / 16);
     for line in text.split_inclusive('\n') {
         // No character takes more columns than bytes.
@@ -103,7 +103,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::render::Renderer;
+    use crate::render::TemplateRenderer;
 
     #[test]
     fn a_long_line_goes_on_below_its_own_text() {
@@ -111,23 +111,23 @@ mod tests {
         let (first, rest) = ("Make the connection owned in the locked database struct, so that it", "outlives");
         for (prefix, indent) in [("", ""), ("* ", "  "), ("  ", "  "), ("  - ", "    ")] {
             let expected = format!("{prefix}{first}\n{indent}{rest}\nnext\n");
-            assert_eq!(wrapped(&format!("{prefix}{title}\nnext\n")), expected);
+            assert_eq!(wrap_text(&format!("{prefix}{title}\nnext\n")), expected);
         }
     }
 
     #[test]
     fn a_link_stays_whole_and_a_star_begins_no_line() {
         let link = format!("  https://example.com/{}\n", "x".repeat(100));
-        assert_eq!(wrapped(&link), link);
+        assert_eq!(wrap_text(&link), link);
         let forged = format!("{} * Forged line", "x".repeat(71));
-        assert!(!wrapped(&forged).lines().any(|line| line.starts_with("* ")));
+        assert!(!wrap_text(&forged).lines().any(|line| line.starts_with("* ")));
     }
 
     #[test]
     fn an_isolate_ends_with_its_line_and_begins_again() {
         let (one, two) = ("א".repeat(40), "ב".repeat(40));
         assert_eq!(
-            wrapped(&format!("* \u{2068}{one} {two}\u{2069}")),
+            wrap_text(&format!("* \u{2068}{one} {two}\u{2069}")),
             format!("* \u{2068}{one}\u{2069}\n  \u{2068}{two}\u{2069}")
         );
     }
@@ -136,14 +136,14 @@ mod tests {
     fn a_wide_character_takes_two_columns() {
         let sentence = "変更".repeat(20);
         let (first, rest) = ("変更".repeat(17) + "変", "更変更変更");
-        assert_eq!(wrapped(&format!("* {sentence}\n")), format!("* {first}\n  {rest}\n"));
-        assert_eq!(wrapped(&"ｱ".repeat(72)), "ｱ".repeat(72));
-        assert_eq!(wrapped(&"각".repeat(40)), "각".repeat(40));
+        assert_eq!(wrap_text(&format!("* {sentence}\n")), format!("* {first}\n  {rest}\n"));
+        assert_eq!(wrap_text(&"ｱ".repeat(72)), "ｱ".repeat(72));
+        assert_eq!(wrap_text(&"각".repeat(40)), "각".repeat(40));
     }
 
     #[test]
     fn no_line_begins_with_a_stop_or_ends_with_an_opening_bracket() {
-        let ends = |before: usize, mark: &str| wrapped(&format!("{}{mark}{}", "字".repeat(before), "字".repeat(9)));
+        let ends = |before: usize, mark: &str| wrap_text(&format!("{}{mark}{}", "字".repeat(before), "字".repeat(9)));
         for mark in ["、", "。」", "ー", "ょ", "％", ")", "-", "*"] {
             assert_eq!(ends(36, mark), format!("{}\n字{mark}{}", "字".repeat(35), "字".repeat(9)), "{mark}");
         }
@@ -155,12 +155,12 @@ mod tests {
     #[test]
     fn a_link_behind_ideographs_stays_whole() {
         let link = format!("https://example.com/{}", "x".repeat(60));
-        assert_eq!(wrapped(&format!("詳細：{link}。")), format!("詳細：\n{link}。"));
+        assert_eq!(wrap_text(&format!("詳細：{link}。")), format!("詳細：\n{link}。"));
     }
 
     #[test]
     fn text_fits_in_72_columns_apart_from_links() {
-        let renderer = Renderer::new(None).unwrap();
+        let renderer = TemplateRenderer::new(None).unwrap();
         for language in renderer.words.catalogues().map(|catalogue| catalogue.tag.to_string()) {
             for name in renderer.names() {
                 let text = renderer.preview(&name, Some(&language)).unwrap().text;
@@ -178,14 +178,14 @@ mod tests {
 
         #[test]
         fn breaking_ideographs_keeps_every_character(text in "(( |  |\\* )?[字かょ、。「」a1\u{301}-]{1,60}\n?){0,20}") {
-            let wrapped = wrapped(&text);
+            let wrapped = wrap_text(&text);
             let visible = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>();
             prop_assert_eq!(visible(&wrapped), visible(&text));
         }
 
         #[test]
         fn breaking_lines_changes_white_space_only(text in "(( |  |\\* )?[a-z*-]{1,30}\n?){0,60}") {
-            let wrapped = wrapped(&text);
+            let wrapped = wrap_text(&text);
             prop_assert_eq!(wrapped.split_whitespace().collect::<Vec<_>>(), text.split_whitespace().collect::<Vec<_>>());
             let fits = |line: &str| line.chars().count() <= COLUMNS || line.trim_start_matches([' ', '*', '-']).split(' ').count() == 1;
             let stars = |line: &str| line.contains(" *") || line.contains(" -");

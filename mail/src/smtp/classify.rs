@@ -1,12 +1,12 @@
 //! Classifies an attempt by its last event. For refusals, see the table in `tidings_model::replies`.
 
-use tidings_model::attempt::{AttemptClass, Phase};
+use tidings_model::attempt::{AttemptClass, AttemptPhase};
 
-use super::reply::Reply;
+use super::reply::SmtpReply;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SmtpEvent {
-    Reply(Reply),
+    Reply(SmtpReply),
     /// Also used if the bytes received are not an SMTP reply.
     Lost,
     Silent,
@@ -22,10 +22,10 @@ pub enum SmtpEvent {
 }
 
 #[must_use]
-pub fn classify(phase: Phase, event: &SmtpEvent) -> AttemptClass {
+pub fn classify(phase: AttemptPhase, event: &SmtpEvent) -> AttemptClass {
     match event {
         SmtpEvent::Reply(reply) => classify_reply(phase, reply),
-        SmtpEvent::Lost | SmtpEvent::Silent if phase == Phase::Dot => AttemptClass::Ambiguous,
+        SmtpEvent::Lost | SmtpEvent::Silent if phase == AttemptPhase::Dot => AttemptClass::Ambiguous,
         SmtpEvent::Lost | SmtpEvent::Silent | SmtpEvent::NoTls => AttemptClass::Deferred,
         SmtpEvent::NoLogin | SmtpEvent::BadSender => AttemptClass::Configuration,
         SmtpEvent::OverSize => AttemptClass::TooLarge,
@@ -33,11 +33,11 @@ pub fn classify(phase: Phase, event: &SmtpEvent) -> AttemptClass {
     }
 }
 
-fn classify_reply(phase: Phase, reply: &Reply) -> AttemptClass {
+fn classify_reply(phase: AttemptPhase, reply: &SmtpReply) -> AttemptClass {
     match (reply.code, phase) {
-        (200..=299, Phase::Dot | Phase::Done) => AttemptClass::Sent,
+        (200..=299, AttemptPhase::Dot | AttemptPhase::Done) => AttemptClass::Sent,
         // This reply belongs to another command, so both sides are out of step.
-        (..=399, Phase::Dot) => AttemptClass::Ambiguous,
+        (..=399, AttemptPhase::Dot) => AttemptClass::Ambiguous,
         (..=399, _) => AttemptClass::Deferred,
         _ => reply.refusal(phase).map_or(AttemptClass::Deferred, |row| row.class),
     }
@@ -70,19 +70,19 @@ mod tests {
     #[test]
     fn a_lost_or_silent_attempt_is_ambiguous_only_after_the_dot() {
         for event in [SmtpEvent::Lost, SmtpEvent::Silent] {
-            for phase in Phase::ALL.into_iter().take_while(|phase| *phase < Phase::Dot) {
+            for phase in AttemptPhase::ALL.into_iter().take_while(|phase| *phase < AttemptPhase::Dot) {
                 assert_eq!(classify(phase, &event), AttemptClass::Deferred, "{phase:?}");
             }
-            assert_eq!(classify(Phase::Dot, &event), AttemptClass::Ambiguous);
+            assert_eq!(classify(AttemptPhase::Dot, &event), AttemptClass::Ambiguous);
         }
     }
 
     #[test]
     fn a_transient_reply_is_never_permanent_and_never_blames_the_recipient() {
-        for phase in Phase::ALL.into_iter().take_while(|phase| *phase <= Phase::Dot) {
+        for phase in AttemptPhase::ALL.into_iter().take_while(|phase| *phase <= AttemptPhase::Dot) {
             for code in 400..500 {
                 for text in ["", "4.1.1 x", "4.2.2 x", "4.7.1 x", "4.3.4 x"] {
-                    let class = classify(phase, &SmtpEvent::Reply(Reply::new(code, text)));
+                    let class = classify(phase, &SmtpEvent::Reply(SmtpReply::new(code, text)));
                     let is_transient = matches!(class, AttemptClass::Deferred | AttemptClass::Throttled);
                     assert!(is_transient, "{phase:?} {code} {text}: {class:?}");
                 }

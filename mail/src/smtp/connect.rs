@@ -15,8 +15,8 @@ use rustls::{
 use socket2::{SockRef, TcpKeepalive};
 use tidings_model::{
     RelayUrl,
-    attempt::Phase,
-    relay_url::{Credentials, Secret, Tls, TokenSource},
+    attempt::AttemptPhase,
+    relay_url::{LoginSecret, RelayCredentials, TlsMode, TokenSource},
 };
 use tokio::{
     fs::File,
@@ -31,14 +31,14 @@ use tracing::{Instrument, debug_span};
 
 use super::{
     classify::SmtpEvent,
-    connection::{Connection, Timeouts, Wire},
-    reply::{Failure, within},
+    connection::{SmtpConnection, SmtpStream, SmtpTimeouts},
+    reply::{SmtpFailure, with_timeout},
 };
-use crate::Error;
+use crate::MailError;
 
 /// Reads files. `None` if this relay never uses TLS.
-pub(super) fn connector(relay: &RelayUrl) -> Result<Option<TlsConnector>, Error> {
-    if relay.tls == Tls::None {
+pub(super) fn tls_connector(relay: &RelayUrl) -> Result<Option<TlsConnector>, MailError> {
+    if relay.tls == TlsMode::None {
         return Ok(None);
     }
     let mut roots = tidings_net::system_roots();
@@ -46,13 +46,15 @@ pub(super) fn connector(relay: &RelayUrl) -> Result<Option<TlsConnector>, Error>
         add_file(&mut roots, path)?;
     }
     if roots.is_empty() {
-        return Err(Error::Trust("the system has none; install its CA certificates, or name a file by ca=FILE".into()));
+        return Err(MailError::Trust(
+            "the system has none; install its CA certificates, or name a file by ca=FILE".into(),
+        ));
     }
-    Ok(Some(tidings_net::connector(roots)))
+    Ok(Some(tidings_net::tls_connector(roots)))
 }
 
-fn add_file(roots: &mut RootCertStore, path: &Path) -> Result<(), Error> {
-    let unreadable = |problem: String| Error::Trust(format!("{} {problem}", path.display()));
+fn add_file(roots: &mut RootCertStore, path: &Path) -> Result<(), MailError> {
+    let unreadable = |problem: String| MailError::Trust(format!("{} {problem}", path.display()));
     let before = roots.len();
     for certificate in CertificateDer::pem_file_iter(path).map_err(|e| unreadable(format!("cannot be read: {e}")))? {
         let certificate = certificate.map_err(|e| unreadable(format!("is no PEM file: {e}")))?;
@@ -62,15 +64,15 @@ fn add_file(roots: &mut RootCertStore, path: &Path) -> Result<(), Error> {
 }
 
 /// If the relay rejects an access token, retries once with a new one.
-pub(super) async fn open(
+pub(super) async fn open_connection(
     relay: &RelayUrl,
     tls: Option<&TlsConnector>,
-    tokens: &Tokens,
-    limits: &Timeouts,
-) -> Result<Connection, Failure> {
-    match (open_once(relay, tls, tokens, limits).await, relay.token()) {
+    tokens: &TokenCache,
+    limits: &SmtpTimeouts,
+) -> Result<SmtpConnection, SmtpFailure> {
+    match (open_once(relay, tls, tokens, limits).await, relay.token_source()) {
         (Err(failure), Some(source)) if failure.refuses_login() => {
-            if tokens.renew(source).await.map_err(without_token)? {
+            if tokens.renew_token(source).await.map_err(without_token)? {
                 open_once(relay, tls, tokens, limits).await
             } else {
                 Err(failure)
@@ -83,19 +85,20 @@ pub(super) async fn open(
 async fn open_once(
     relay: &RelayUrl,
     tls: Option<&TlsConnector>,
-    tokens: &Tokens,
-    limits: &Timeouts,
-) -> Result<Connection, Failure> {
-    let wire = within(limits.connect, Phase::Connect, dial(relay, limits)).await?;
-    let mut connection = secure(relay, tls, limits, wire).await?;
-    within(limits.command, Phase::Auth, log_in(relay, tokens, &mut connection)).await?;
+    tokens: &TokenCache,
+    limits: &SmtpTimeouts,
+) -> Result<SmtpConnection, SmtpFailure> {
+    let wire = with_timeout(limits.connect, AttemptPhase::Connect, dial(relay, limits)).await?;
+    let mut connection = negotiate_tls(relay, tls, limits, wire).await?;
+    with_timeout(limits.command, AttemptPhase::Auth, log_in(relay, tokens, &mut connection)).await?;
     Ok(connection)
 }
 
 /// Each address gets an equal share of the remaining time.
-async fn dial(relay: &RelayUrl, limits: &Timeouts) -> Result<Wire, Failure> {
-    let lost =
-        |error: &io::Error| Failure::new(Phase::Connect, SmtpEvent::Lost, format!("cannot reach {relay}: {error}"));
+async fn dial(relay: &RelayUrl, limits: &SmtpTimeouts) -> Result<SmtpStream, SmtpFailure> {
+    let lost = |error: &io::Error| {
+        SmtpFailure::new(AttemptPhase::Connect, SmtpEvent::Lost, format!("cannot reach {relay}: {error}"))
+    };
     let deadline = Instant::now() + limits.connect;
     let addresses: Vec<_> = lookup_host((relay.host.as_str(), relay.port)).await.map_err(|e| lost(&e))?.collect();
     let mut problem = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
@@ -104,8 +107,8 @@ async fn dial(relay: &RelayUrl, limits: &Timeouts) -> Result<Wire, Failure> {
         let share = deadline.saturating_duration_since(Instant::now()) / left;
         match timeout(share, TcpStream::connect(address)).await {
             Ok(Ok(socket)) => {
-                watch(&socket).map_err(|e| lost(&e))?;
-                return Ok(Wire::new(socket, false));
+                configure_socket(&socket).map_err(|e| lost(&e))?;
+                return Ok(SmtpStream::new(socket, false));
             }
             Ok(Err(error)) => problem = error,
             Err(_) => problem = io::ErrorKind::TimedOut.into(),
@@ -114,12 +117,12 @@ async fn dial(relay: &RelayUrl, limits: &Timeouts) -> Result<Wire, Failure> {
     Err(lost(&problem))
 }
 
-/// Give up on a peer if it acknowledges nothing for this long. [`Timeouts`] instead apply to slow peers that
+/// Give up on a peer if it acknowledges nothing for this long. [`SmtpTimeouts`] instead apply to slow peers that
 /// still acknowledge.
 const DEAD: Duration = Duration::from_secs(30);
 
 /// Lets the kernel detect dead peers, and disables Nagle's algorithm.
-fn watch(socket: &TcpStream) -> io::Result<()> {
+fn configure_socket(socket: &TcpStream) -> io::Result<()> {
     socket.set_nodelay(true)?;
     let socket = SockRef::from(socket);
     let probes = TcpKeepalive::new().with_time(DEAD / 3).with_interval(DEAD / 6).with_retries(4);
@@ -130,37 +133,42 @@ fn watch(socket: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-async fn secure(
+async fn negotiate_tls(
     relay: &RelayUrl,
     tls: Option<&TlsConnector>,
-    limits: &Timeouts,
-    wire: Wire,
-) -> Result<Connection, Failure> {
-    let Some(connector) = tls else { return hello(relay, limits, wire, true).await };
-    if relay.tls == Tls::Implicit {
-        return hello(relay, limits, handshake(relay, connector, limits, wire).await?, true).await;
+    limits: &SmtpTimeouts,
+    wire: SmtpStream,
+) -> Result<SmtpConnection, SmtpFailure> {
+    let Some(connector) = tls else { return send_ehlo(relay, limits, wire, true).await };
+    if relay.tls == TlsMode::Implicit {
+        return send_ehlo(relay, limits, handshake(relay, connector, limits, wire).await?, true).await;
     }
-    let mut plain = hello(relay, limits, wire, true).await?;
+    let mut plain = send_ehlo(relay, limits, wire, true).await?;
     if !plain.info.supports_feature(Extension::StartTls) {
-        if relay.tls == Tls::Opportunistic {
+        if relay.tls == TlsMode::Opportunistic {
             return Ok(plain);
         }
-        return Err(Failure::new(Phase::Tls, SmtpEvent::NoTls, "the relay does not offer STARTTLS"));
+        return Err(SmtpFailure::new(AttemptPhase::Tls, SmtpEvent::NoTls, "the relay does not offer STARTTLS"));
     }
-    within(limits.command, Phase::Tls, plain.wire.command(Phase::Tls, Starttls)).await?;
-    hello(relay, limits, handshake(relay, connector, limits, plain.wire).await?, false).await
+    with_timeout(limits.command, AttemptPhase::Tls, plain.wire.command(AttemptPhase::Tls, Starttls)).await?;
+    send_ehlo(relay, limits, handshake(relay, connector, limits, plain.wire).await?, false).await
 }
 
-async fn handshake(relay: &RelayUrl, connector: &TlsConnector, limits: &Timeouts, wire: Wire) -> Result<Wire, Failure> {
-    let no_tls = |detail: String| Failure::new(Phase::Tls, SmtpEvent::NoTls, detail);
+async fn handshake(
+    relay: &RelayUrl,
+    connector: &TlsConnector,
+    limits: &SmtpTimeouts,
+    wire: SmtpStream,
+) -> Result<SmtpStream, SmtpFailure> {
+    let no_tls = |detail: String| SmtpFailure::new(AttemptPhase::Tls, SmtpEvent::NoTls, detail);
     let name = ServerName::try_from(relay.host.clone()).map_err(|e| no_tls(format!("{}: {e}", relay.host)))?;
-    let refused = |error: io::Error| no_tls(format!("no TLS with {relay}: {}", explained(&error.to_string())));
+    let refused = |error: io::Error| no_tls(format!("no TLS with {relay}: {}", explain_error(&error.to_string())));
     let shaken = async { connector.connect(name, wire.into_socket()).await.map_err(refused) };
-    Ok(Wire::new(within(limits.connect, Phase::Tls, shaken).await?, true))
+    Ok(SmtpStream::new(with_timeout(limits.connect, AttemptPhase::Tls, shaken).await?, true))
 }
 
 /// rustls 0.23 does not explain these errors.
-fn explained(error: &str) -> String {
+fn explain_error(error: &str) -> String {
     if !error.contains("CaUsedAsEndEntity") {
         return error.to_owned();
     }
@@ -170,55 +178,55 @@ fn explained(error: &str) -> String {
     )
 }
 
-async fn hello(
+async fn send_ehlo(
     relay: &RelayUrl,
-    limits: &Timeouts,
-    mut wire: Wire,
+    limits: &SmtpTimeouts,
+    mut wire: SmtpStream,
     reads_greeting: bool,
-) -> Result<Connection, Failure> {
+) -> Result<SmtpConnection, SmtpFailure> {
     let name = relay.hello.clone().map_or_else(ClientId::default, ClientId::Domain);
-    let mut phase = Phase::Greeting;
+    let mut phase = AttemptPhase::Greeting;
     let greeting = async {
         if reads_greeting {
             wire.reply(phase).await?;
         }
-        phase = Phase::Ehlo;
+        phase = AttemptPhase::Ehlo;
         wire.command(phase, Ehlo::new(name)).await
     };
-    let step = debug_span!("smtp_step", phase = Phase::Greeting.name());
+    let step = debug_span!("smtp_step", phase = AttemptPhase::Greeting.name());
     match timeout(limits.greeting, greeting).instrument(step).await {
-        Ok(ehlo) => Connection::new(wire, &ehlo?),
-        Err(_) => Err(Failure::silent(phase, limits.greeting)),
+        Ok(ehlo) => SmtpConnection::new(wire, &ehlo?),
+        Err(_) => Err(SmtpFailure::timed_out(phase, limits.greeting)),
     }
 }
 
 /// A missing token is handled like a missing password.
-fn without_token(problem: String) -> Failure {
-    Failure::new(Phase::Auth, SmtpEvent::NoLogin, problem)
+fn without_token(problem: String) -> SmtpFailure {
+    SmtpFailure::new(AttemptPhase::Auth, SmtpEvent::NoLogin, problem)
 }
 
 /// More challenges than any mechanism uses.
 const CHALLENGES: u32 = 10;
 
 /// XOAUTH2 as documented by Google and Microsoft.
-async fn log_in(relay: &RelayUrl, tokens: &Tokens, connection: &mut Connection) -> Result<(), Failure> {
-    let Some(Credentials { user, secret }) = relay.credentials.clone() else { return Ok(()) };
-    let no_login = |detail: &str| Failure::new(Phase::Auth, SmtpEvent::NoLogin, detail);
+async fn log_in(relay: &RelayUrl, tokens: &TokenCache, connection: &mut SmtpConnection) -> Result<(), SmtpFailure> {
+    let Some(RelayCredentials { user, secret }) = relay.credentials.clone() else { return Ok(()) };
+    let no_login = |detail: &str| SmtpFailure::new(AttemptPhase::Auth, SmtpEvent::NoLogin, detail);
     let (mechanisms, secret, missing) = match secret {
-        Secret::Password(password) => {
+        LoginSecret::Password(password) => {
             (DEFAULT_MECHANISMS, password, "the relay offers neither AUTH PLAIN nor AUTH LOGIN")
         }
-        Secret::Token(source) => {
+        LoginSecret::Token(source) => {
             let token = tokens.get(&source).await.map_err(without_token)?;
             (&[Mechanism::Xoauth2][..], token, "the relay does not offer AUTH XOAUTH2")
         }
     };
     let mechanism = connection.info.get_auth_mechanism(mechanisms).ok_or_else(|| no_login(missing))?;
     let credentials = authentication::Credentials::new(user, secret);
-    let unreadable = |_| Failure::unreadable(Phase::Auth);
+    let unreadable = |_| SmtpFailure::unreadable_reply(AttemptPhase::Auth);
     let mut command = Auth::new(mechanism, credentials.clone(), None).map_err(unreadable)?.to_string();
     for _ in 0..CHALLENGES {
-        let reply = connection.wire.command(Phase::Auth, &command).await?;
+        let reply = connection.wire.command(AttemptPhase::Auth, &command).await?;
         if !reply.has_code(334) {
             return Ok(());
         }
@@ -229,7 +237,7 @@ async fn log_in(relay: &RelayUrl, tokens: &Tokens, connection: &mut Connection) 
             _ => Auth::new_from_response(mechanism, credentials.clone(), &reply).map_err(unreadable)?.to_string(),
         };
     }
-    Err(Failure::unreadable(Phase::Auth))
+    Err(SmtpFailure::unreadable_reply(AttemptPhase::Auth))
 }
 
 const EMPTY_LINE: &str = "\r\n";
@@ -242,11 +250,11 @@ const TOKEN_BYTES: usize = 16 * 1024;
 
 /// Concurrent connections wait for the one that fetches it.
 #[derive(Default)]
-pub(super) struct Tokens {
+pub(super) struct TokenCache {
     latest: Mutex<Option<(String, Instant)>>,
 }
 
-impl Tokens {
+impl TokenCache {
     /// Reads a file again each time, but reuses a command's token.
     pub async fn get(&self, source: &TokenSource) -> Result<String, String> {
         let mut latest = self.latest.lock().await;
@@ -255,16 +263,16 @@ impl Tokens {
         {
             return Ok(token.clone());
         }
-        let token = read(source).await?;
+        let token = read_token(source).await?;
         *latest = Some((token.clone(), Instant::now()));
         Ok(token)
     }
 
     /// Returns `true` if the new token differs.
-    pub async fn renew(&self, source: &TokenSource) -> Result<bool, String> {
+    pub async fn renew_token(&self, source: &TokenSource) -> Result<bool, String> {
         let mut latest = self.latest.lock().await;
         let refused = latest.take();
-        let token = read(source).await?;
+        let token = read_token(source).await?;
         let differs = refused.is_none_or(|(refused, _)| refused != token);
         *latest = Some((token, Instant::now()));
         Ok(differs)
@@ -272,7 +280,7 @@ impl Tokens {
 }
 
 /// The error is safe to log: it contains no output from the file or command.
-async fn read(source: &TokenSource) -> Result<String, String> {
+async fn read_token(source: &TokenSource) -> Result<String, String> {
     let (reading, name) = match source {
         TokenSource::File(path) => {
             let reading = async {
@@ -333,7 +341,7 @@ mod tests {
             ("exit 0", Err("has no access token")),
             ("echo secret; echo secret >&2; exit 3", Err("failed (exit status: 3)")),
         ] {
-            match (read(&shell(script.to_owned())).await, expected) {
+            match (read_token(&shell(script.to_owned())).await, expected) {
                 (Ok(token), Ok(expected)) => assert_eq!(token, expected, "{script}"),
                 (Err(error), Err(expected)) => {
                     assert!(error.starts_with("token_command /bin/sh ") && error.contains(expected), "{error}");
@@ -344,9 +352,9 @@ mod tests {
         }
         let long = tempfile::NamedTempFile::new().unwrap();
         fs::write(&long, "a".repeat(TOKEN_BYTES + 1)).unwrap();
-        let error = read(&TokenSource::File(long.path().to_owned())).await.unwrap_err();
+        let error = read_token(&TokenSource::File(long.path().to_owned())).await.unwrap_err();
         assert!(error.starts_with("token_file /") && error.contains("has no access token"), "{error}");
-        let error = read(&TokenSource::Command(vec!["/nonexistent/token".to_owned()])).await.unwrap_err();
+        let error = read_token(&TokenSource::Command(vec!["/nonexistent/token".to_owned()])).await.unwrap_err();
         assert!(error.starts_with("token_command /nonexistent/token cannot be run"), "{error}");
     }
 
@@ -355,13 +363,13 @@ mod tests {
         let folder = tempfile::TempDir::new().unwrap();
         let path = folder.path().join("token");
         let (file, command) = (TokenSource::File(path.clone()), shell(format!("cat {}", path.display())));
-        let (of_file, of_command) = (Tokens::default(), Tokens::default());
+        let (of_file, of_command) = (TokenCache::default(), TokenCache::default());
         fs::write(&path, "one\n").unwrap();
         assert_eq!((of_file.get(&file).await, of_command.get(&command).await), (Ok("one".into()), Ok("one".into())));
-        assert_eq!(of_command.renew(&command).await, Ok(false));
+        assert_eq!(of_command.renew_token(&command).await, Ok(false));
         fs::write(&path, "two\n").unwrap();
         assert_eq!((of_file.get(&file).await, of_command.get(&command).await), (Ok("two".into()), Ok("one".into())));
-        assert_eq!(of_command.renew(&command).await, Ok(true));
+        assert_eq!(of_command.renew_token(&command).await, Ok(true));
         assert_eq!(of_command.get(&command).await, Ok("two".into()));
     }
 }

@@ -11,7 +11,7 @@ use lettre::transport::smtp::{
     extension::{Extension, MailParameter, ServerInfo},
     response::Response,
 };
-use tidings_model::{EmailAddress, attempt::Phase};
+use tidings_model::{EmailAddress, attempt::AttemptPhase};
 use tokio::{
     io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader},
     time::{Instant, timeout},
@@ -20,73 +20,73 @@ use tracing::{Instrument, debug_span};
 
 use super::{
     classify::SmtpEvent,
-    reply::{Failure, Reply, within},
+    reply::{SmtpFailure, SmtpReply, with_timeout},
 };
-use crate::checked;
+use crate::lettre_address;
 
 /// More bytes than any reply needs. A relay may never end its line.
 const REPLY_BYTES: u64 = 64 * 1024;
 /// How much of each line to keep. RFC 5321 4.5.3.1.5 allows 512.
 const LINE_BYTES: usize = 900;
 
-pub(super) trait Socket: AsyncRead + AsyncWrite + Send + Sync + Unpin {}
+pub(super) trait RelaySocket: AsyncRead + AsyncWrite + Send + Sync + Unpin {}
 
-impl<S: AsyncRead + AsyncWrite + Send + Sync + Unpin> Socket for S {}
+impl<S: AsyncRead + AsyncWrite + Send + Sync + Unpin> RelaySocket for S {}
 
-pub(super) struct Wire {
-    stream: BufReader<Box<dyn Socket>>,
+pub(super) struct SmtpStream {
+    stream: BufReader<Box<dyn RelaySocket>>,
     is_tls: bool,
 }
 
-impl Wire {
-    pub fn new(socket: impl Socket + 'static, is_tls: bool) -> Self {
+impl SmtpStream {
+    pub fn new(socket: impl RelaySocket + 'static, is_tls: bool) -> Self {
         Self { stream: BufReader::new(Box::new(socket)), is_tls }
     }
 
     /// Drops any plaintext read ahead, so an attacker cannot inject replies before TLS.
-    pub fn into_socket(self) -> Box<dyn Socket> {
+    pub fn into_socket(self) -> Box<dyn RelaySocket> {
         self.stream.into_inner()
     }
 
     /// A refusal (4yz or 5yz) is an error.
-    pub async fn command(&mut self, phase: Phase, command: impl Display) -> Result<Response, Failure> {
+    pub async fn command(&mut self, phase: AttemptPhase, command: impl Display) -> Result<Response, SmtpFailure> {
         let sending = async {
             self.stream.write_all(command.to_string().as_bytes()).await?;
             self.stream.flush().await
         };
-        sending.await.map_err(|e| Failure::lost(phase, &e))?;
+        sending.await.map_err(|e| SmtpFailure::connection_lost(phase, &e))?;
         self.reply(phase).await
     }
 
-    pub async fn reply(&mut self, phase: Phase) -> Result<Response, Failure> {
+    pub async fn reply(&mut self, phase: AttemptPhase) -> Result<Response, SmtpFailure> {
         let mut answer = (&mut self.stream).take(REPLY_BYTES);
         let (mut line, mut lines) = (Vec::new(), String::new());
         let continues = |line: &str| line.split_once('-').is_some_and(|(code, _)| code.parse::<u16>().is_ok());
         loop {
             line.clear();
-            answer.read_until(b'\n', &mut line).await.map_err(|e| Failure::lost(phase, &e))?;
+            answer.read_until(b'\n', &mut line).await.map_err(|e| SmtpFailure::connection_lost(phase, &e))?;
             if answer.limit() == 0 {
                 let error = io::Error::new(io::ErrorKind::InvalidData, "the relay's answer has no end");
-                return Err(Failure::lost(phase, &error));
+                return Err(SmtpFailure::connection_lost(phase, &error));
             }
             if !line.ends_with(b"\n") {
-                return Err(Failure::unreadable(phase));
+                return Err(SmtpFailure::unreadable_reply(phase));
             }
-            let line = tidied(&line);
+            let line = normalize_line(&line);
             lines.push_str(&line);
             if !continues(&line) {
                 break;
             }
         }
-        let response: Response = lines.parse().map_err(|_| Failure::unreadable(phase))?;
-        if response.is_positive() { Ok(response) } else { Err(Failure::replied(phase, (&response).into())) }
+        let response: Response = lines.parse().map_err(|_| SmtpFailure::unreadable_reply(phase))?;
+        if response.is_positive() { Ok(response) } else { Err(SmtpFailure::from_reply(phase, (&response).into())) }
     }
 }
 
 /// Normalizes a reply line for lettre's parser: the code, then the text as far as it is UTF-8, without
 /// trailing blanks. If there is only a code, as RFC 5321 4.2 allows, adds a space. The text may be in any
 /// encoding, but no decision should depend on it.
-fn tidied(line: &[u8]) -> String {
+fn normalize_line(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line);
     let text = text[..text.floor_char_boundary(LINE_BYTES)].trim_end();
     let (code, words) = text.split_at_checked(3).unwrap_or((text, ""));
@@ -99,7 +99,7 @@ fn tidied(line: &[u8]) -> String {
 
 /// Time limits per step. Defaults are the minimums in RFC 5321 4.5.3.2.
 #[derive(Clone, Copy, Debug)]
-pub struct Timeouts {
+pub struct SmtpTimeouts {
     /// Name lookup and TCP across all addresses, and again for the TLS handshake. 30 s, our own choice.
     pub connect: Duration,
     /// Greeting and reply to EHLO: 5 min.
@@ -117,7 +117,7 @@ pub struct Timeouts {
     pub dot: Duration,
 }
 
-impl Default for Timeouts {
+impl Default for SmtpTimeouts {
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(30),
@@ -131,7 +131,7 @@ impl Default for Timeouts {
     }
 }
 
-impl Timeouts {
+impl SmtpTimeouts {
     /// Maximum time between recording the dot and giving up on its reply.
     #[must_use]
     pub const fn reply_time(&self) -> Duration {
@@ -147,8 +147,8 @@ const LAST_LOOK: Duration = Duration::from_secs(1);
 /// We close the connection in any case.
 const QUIT: Duration = Duration::from_secs(1);
 
-pub(super) struct Connection {
-    pub wire: Wire,
+pub(super) struct SmtpConnection {
+    pub wire: SmtpStream,
     pub info: ServerInfo,
     /// Announced limit in bytes (RFC 1870). 0 means no limit; `None` means the extension is missing.
     pub max_size: Option<u64>,
@@ -159,10 +159,10 @@ pub(super) struct Connection {
     pub dirty: bool,
 }
 
-impl Connection {
-    pub fn new(wire: Wire, ehlo: &Response) -> Result<Self, Failure> {
+impl SmtpConnection {
+    pub fn new(wire: SmtpStream, ehlo: &Response) -> Result<Self, SmtpFailure> {
         let now = Instant::now();
-        let info = ServerInfo::from_response(ehlo).map_err(|_| Failure::unreadable(Phase::Ehlo))?;
+        let info = ServerInfo::from_response(ehlo).map_err(|_| SmtpFailure::unreadable_reply(AttemptPhase::Ehlo))?;
         let max_size = announced_size(ehlo);
         Ok(Self { wire, info, max_size, opened_at: now, idle_since: now, used: 0, dirty: false })
     }
@@ -179,49 +179,51 @@ impl Connection {
         &mut self,
         from: Option<&EmailAddress>,
         parameters: Vec<MailParameter>,
-        limits: &Timeouts,
-    ) -> Result<(), Failure> {
+        limits: &SmtpTimeouts,
+    ) -> Result<(), SmtpFailure> {
         let limit = if self.used == 0 { limits.command } else { limits.command.min(limits.reused) };
         if self.dirty {
             // Any failure here should lead to a new connection.
-            let reset = self.command(Phase::Mail, limit, Rset, 2).await;
-            reset.map_err(|failure| Failure { event: SmtpEvent::Lost, ..failure })?;
+            let reset = self.command(AttemptPhase::Mail, limit, Rset, 2).await;
+            reset.map_err(|failure| SmtpFailure { event: SmtpEvent::Lost, ..failure })?;
             self.dirty = false;
         }
         self.used += 1;
-        self.command(Phase::Mail, limit, Mail::new(from.map(checked), parameters), 2).await
+        self.command(AttemptPhase::Mail, limit, Mail::new(from.map(lettre_address), parameters), 2).await
     }
 
-    pub async fn rcpt(&mut self, to: &EmailAddress, limits: &Timeouts) -> Result<(), Failure> {
-        self.command(Phase::Rcpt, limits.command, Rcpt::new(checked(to), Vec::new()), 2).await
+    pub async fn rcpt(&mut self, to: &EmailAddress, limits: &SmtpTimeouts) -> Result<(), SmtpFailure> {
+        self.command(AttemptPhase::Rcpt, limits.command, Rcpt::new(lettre_address(to), Vec::new()), 2).await
     }
 
-    pub async fn data(&mut self, limits: &Timeouts) -> Result<(), Failure> {
-        self.command(Phase::Data, limits.data, Data, 3).await
+    pub async fn data(&mut self, limits: &SmtpTimeouts) -> Result<(), SmtpFailure> {
+        self.command(AttemptPhase::Data, limits.data, Data, 3).await
     }
 
     async fn command(
         &mut self,
-        phase: Phase,
+        phase: AttemptPhase,
         limit: Duration,
         command: impl Display,
         first_digit: u16,
-    ) -> Result<(), Failure> {
-        let response = within(limit, phase, self.wire.command(phase, command)).await?;
+    ) -> Result<(), SmtpFailure> {
+        let response = with_timeout(limit, phase, self.wire.command(phase, command)).await?;
         if u16::from(response.code()) / 100 == first_digit {
             return Ok(());
         }
-        Err(Failure::replied(phase, (&response).into()))
+        Err(SmtpFailure::from_reply(phase, (&response).into()))
     }
 
-    pub async fn block(&mut self, block: &[u8], limits: &Timeouts) -> Result<(), Failure> {
-        let sending = async { self.wire.stream.write_all(block).await.map_err(|e| Failure::lost(Phase::Body, &e)) };
-        within(limits.block, Phase::Body, sending).await
+    pub async fn block(&mut self, block: &[u8], limits: &SmtpTimeouts) -> Result<(), SmtpFailure> {
+        let sending = async {
+            self.wire.stream.write_all(block).await.map_err(|e| SmtpFailure::connection_lost(AttemptPhase::Body, &e))
+        };
+        with_timeout(limits.block, AttemptPhase::Body, sending).await
     }
 
     /// Sends the last block with the final dot and waits for the reply. Once the socket has accepted the last
     /// byte, any failure counts as past the dot.
-    pub async fn last_block(&mut self, block: &[u8], limits: &Timeouts) -> Result<Reply, Failure> {
+    pub async fn last_block(&mut self, block: &[u8], limits: &SmtpTimeouts) -> Result<SmtpReply, SmtpFailure> {
         let (begun, block_limit) = (Instant::now(), limits.block.min(limits.dot));
         let mut taken = 0;
         let sending = async {
@@ -233,31 +235,34 @@ impl Connection {
             }
             self.wire.stream.flush().await
         };
-        let sent = timeout(block_limit, sending).instrument(debug_span!("smtp_step", phase = Phase::Body.name())).await;
-        let phase = if taken == block.len() { Phase::Dot } else { Phase::Body };
+        let sent =
+            timeout(block_limit, sending).instrument(debug_span!("smtp_step", phase = AttemptPhase::Body.name())).await;
+        let phase = if taken == block.len() { AttemptPhase::Dot } else { AttemptPhase::Body };
         match sent {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => return Err(Failure::lost(phase, &error)),
-            Err(_) => return Err(Failure::silent(phase, block_limit)),
+            Ok(Err(error)) => return Err(SmtpFailure::connection_lost(phase, &error)),
+            Err(_) => return Err(SmtpFailure::timed_out(phase, block_limit)),
         }
-        let mut replied = pin!(self.wire.reply(Phase::Dot));
+        let mut replied = pin!(self.wire.reply(AttemptPhase::Dot));
         let replied = async {
             match timeout(limits.dot.saturating_sub(begun.elapsed()), replied.as_mut()).await {
                 Ok(replied) => Ok(replied),
                 Err(_) => timeout(LAST_LOOK, replied).await,
             }
         };
-        let replied = replied.instrument(debug_span!("smtp_step", phase = Phase::Dot.name())).await;
-        replied.unwrap_or_else(|_| Err(Failure::silent(Phase::Dot, limits.dot))).map(|response| (&response).into())
+        let replied = replied.instrument(debug_span!("smtp_step", phase = AttemptPhase::Dot.name())).await;
+        replied
+            .unwrap_or_else(|_| Err(SmtpFailure::timed_out(AttemptPhase::Dot, limits.dot)))
+            .map(|response| (&response).into())
     }
 
-    pub async fn noop(&mut self, limits: &Timeouts) -> Result<(), Failure> {
-        self.command(Phase::Mail, limits.command, Noop, 2).await
+    pub async fn noop(&mut self, limits: &SmtpTimeouts) -> Result<(), SmtpFailure> {
+        self.command(AttemptPhase::Mail, limits.command, Noop, 2).await
     }
 
     /// Sends QUIT and closes the connection.
     pub async fn quit(mut self) {
-        let _ = timeout(QUIT, self.wire.command(Phase::Mail, Quit)).await;
+        let _ = timeout(QUIT, self.wire.command(AttemptPhase::Mail, Quit)).await;
     }
 }
 
@@ -289,7 +294,7 @@ mod tests {
             ("2500 ok\r\n", "2500 ok\r\n"),
             ("250\tok\r\n", "250 \tok\r\n"),
         ] {
-            assert_eq!(tidied(line.as_bytes()), read, "{line:?}");
+            assert_eq!(normalize_line(line.as_bytes()), read, "{line:?}");
         }
     }
 
@@ -302,11 +307,11 @@ mod tests {
             (b"250 \xff \r\n", "250 \u{fffd}\r\n"),
             (b"250 a\0b\r\n", "250 a\0b\r\n"),
         ] {
-            assert_eq!(tidied(line), read, "{line:?}");
+            assert_eq!(normalize_line(line), read, "{line:?}");
         }
-        let long = tidied(&[&b"250-"[..], &[b' '; 2_000][..], b"\xfc\r\n"].concat());
+        let long = normalize_line(&[&b"250-"[..], &[b' '; 2_000][..], b"\xfc\r\n"].concat());
         assert_eq!(long, "250-\r\n");
-        assert!(tidied(&[&b"250 "[..], &[0xfc; 2_000][..], b"\r\n"].concat()).len() <= LINE_BYTES + 2);
+        assert!(normalize_line(&[&b"250 "[..], &[0xfc; 2_000][..], b"\r\n"].concat()).len() <= LINE_BYTES + 2);
     }
 
     #[test]
@@ -323,19 +328,19 @@ mod tests {
     }
 
     /// Reads what a relay sends before it closes.
-    async fn read(sent: &str) -> Result<Reply, Failure> {
+    async fn read(sent: &str) -> Result<SmtpReply, SmtpFailure> {
         let (socket, mut relay) = tokio::io::duplex(128 * 1024);
         relay.write_all(sent.as_bytes()).await.unwrap();
         drop(relay);
-        Wire::new(socket, false).reply(Phase::Rcpt).await.map(|response| (&response).into())
+        SmtpStream::new(socket, false).reply(AttemptPhase::Rcpt).await.map(|response| (&response).into())
     }
 
     #[tokio::test]
     async fn a_reply_is_its_lines_and_a_label_that_they_repeat_stands_once() {
-        assert_eq!(read("250\r\n250 next\r\n").await.unwrap(), Reply::new(250, ""));
-        assert_eq!(read("250-2.1.5 one\r\n250 2.1.5 two\r\n").await.unwrap(), Reply::new(250, "2.1.5 one"));
+        assert_eq!(read("250\r\n250 next\r\n").await.unwrap(), SmtpReply::new(250, ""));
+        assert_eq!(read("250-2.1.5 one\r\n250 2.1.5 two\r\n").await.unwrap(), SmtpReply::new(250, "2.1.5 one"));
         let refused = read("550-5.1.1 no such\r\n550-5.1.10 user\r\n550 5.1.1 here\r\n").await.unwrap_err();
-        assert_eq!(refused.event, SmtpEvent::Reply(Reply::new(550, "5.1.1 no such 5.1.10 user here")));
+        assert_eq!(refused.event, SmtpEvent::Reply(SmtpReply::new(550, "5.1.1 no such 5.1.10 user here")));
         for sent in ["", "250", "250-one\r\n", "2500 ok\r\n", "nonsense\r\n", "250-a\r\n251 b\r\n"] {
             let failure = read(sent).await.unwrap_err();
             assert_eq!(failure.event, SmtpEvent::Lost, "{sent:?}");

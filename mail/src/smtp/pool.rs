@@ -11,7 +11,7 @@ use std::{
 };
 
 use futures::future::join_all;
-use tidings_model::{RelayUrl, attempt::Phase, settings::RelaySettings};
+use tidings_model::{RelayUrl, attempt::AttemptPhase, settings::RelaySettings};
 use tokio::{
     sync::oneshot,
     time::{Instant, sleep, timeout},
@@ -20,16 +20,16 @@ use tokio_rustls::TlsConnector;
 
 use super::{
     classify::SmtpEvent,
-    connect::{Tokens, open},
-    connection::{Connection, Timeouts},
-    reply::Failure,
-    slots::{Lane, SlotId, Slots},
+    connect::{TokenCache, open_connection},
+    connection::{SmtpConnection, SmtpTimeouts},
+    reply::SmtpFailure,
+    slots::{SendLane, SlotId, SlotScheduler},
 };
 
 const TICK: Duration = Duration::from_millis(250);
 
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct PoolLimits {
     /// Maximum open connections, including idle ones. 10.
     pub connections: usize,
     /// Maximum idle time. 30 s.
@@ -40,7 +40,7 @@ pub struct Limits {
     pub messages: u32,
 }
 
-impl Default for Limits {
+impl Default for PoolLimits {
     fn default() -> Self {
         Self {
             connections: RelaySettings::CONNECTIONS,
@@ -51,56 +51,57 @@ impl Default for Limits {
     }
 }
 
-pub(super) struct Pool {
+pub(super) struct SmtpPool {
     pub relay: RelayUrl,
-    pub timeouts: Timeouts,
+    pub timeouts: SmtpTimeouts,
     tls: Option<TlsConnector>,
-    tokens: Tokens,
-    limits: Limits,
+    tokens: TokenCache,
+    limits: PoolLimits,
     state: Mutex<PoolState>,
 }
 
 struct PoolState {
-    slots: Slots,
-    idle: Vec<Connection>,
-    waiters: HashMap<SlotId, oneshot::Sender<Admitted>>,
+    slots: SlotScheduler,
+    idle: Vec<SmtpConnection>,
+    waiters: HashMap<SlotId, oneshot::Sender<InterruptSignal>>,
     interrupts: HashMap<SlotId, oneshot::Sender<()>>,
     is_tended: bool,
     is_closed: bool,
 }
 
-type Admitted = oneshot::Receiver<()>;
+type InterruptSignal = oneshot::Receiver<()>;
 
-impl Pool {
-    pub fn new(relay: RelayUrl, tls: Option<TlsConnector>, limits: Limits, timeouts: Timeouts) -> Self {
+impl SmtpPool {
+    pub fn new(relay: RelayUrl, tls: Option<TlsConnector>, limits: PoolLimits, timeouts: SmtpTimeouts) -> Self {
         let state = PoolState {
-            slots: Slots::new(limits.connections),
+            slots: SlotScheduler::new(limits.connections),
             idle: Vec::new(),
             waiters: HashMap::new(),
             interrupts: HashMap::new(),
             is_tended: false,
             is_closed: false,
         };
-        Self { relay, timeouts, tls, tokens: Tokens::default(), limits, state: Mutex::new(state) }
+        Self { relay, timeouts, tls, tokens: TokenCache::default(), limits, state: Mutex::new(state) }
     }
 
-    pub async fn open(&self) -> Result<Connection, Failure> {
-        open(&self.relay, self.tls.as_ref(), &self.tokens, &self.timeouts).await
+    pub async fn open(&self) -> Result<SmtpConnection, SmtpFailure> {
+        open_connection(&self.relay, self.tls.as_ref(), &self.tokens, &self.timeouts).await
     }
 
-    pub async fn slot(self: Arc<Self>, lane: Lane, domain: String) -> Option<Slot> {
+    pub async fn acquire_slot(self: Arc<Self>, lane: SendLane, domain: String) -> Option<ConnectionSlot> {
         let (id, admitted) = {
             let mut state = self.state();
             let id = state.slots.request(lane, &domain);
             (id, self.enqueue(&mut state, id))
         };
-        let mut slot = Slot { id, interrupted: None, connection: None, is_reused: false, patience: None, pool: self };
-        slot.wait(admitted).await.then_some(slot)
+        let mut slot =
+            ConnectionSlot { id, interrupted: None, connection: None, is_reused: false, patience: None, pool: self };
+        slot.wait_admitted(admitted).await.then_some(slot)
     }
 
     /// Registers for a slot under the same lock as the request, because another task may be the one to grant
     /// it.
-    fn enqueue(self: &Arc<Self>, state: &mut PoolState, id: SlotId) -> oneshot::Receiver<Admitted> {
+    fn enqueue(self: &Arc<Self>, state: &mut PoolState, id: SlotId) -> oneshot::Receiver<InterruptSignal> {
         let (waiter, admitted) = oneshot::channel();
         if state.is_closed {
             return admitted;
@@ -108,7 +109,7 @@ impl Pool {
         state.waiters.insert(id, waiter);
         self.settle(state);
         if state.slots.has_waiters() {
-            self.tend(state);
+            self.ensure_tended(state);
         }
         admitted
     }
@@ -121,7 +122,7 @@ impl Pool {
             state.waiters.clear();
             std::mem::take(&mut state.idle)
         };
-        join_all(idle.into_iter().map(Connection::quit)).await;
+        join_all(idle.into_iter().map(SmtpConnection::quit)).await;
     }
 
     /// Also interrupts stalled messages.
@@ -143,13 +144,13 @@ impl Pool {
     }
 
     /// Starts the background task while there are idle connections or waiting messages.
-    fn tend(self: &Arc<Self>, state: &mut PoolState) {
+    fn ensure_tended(self: &Arc<Self>, state: &mut PoolState) {
         if !std::mem::replace(&mut state.is_tended, true) {
-            tokio::spawn(tend(Arc::downgrade(self)));
+            tokio::spawn(tend_connections(Arc::downgrade(self)));
         }
     }
 
-    fn is_good(&self, connection: &Connection) -> bool {
+    fn is_good(&self, connection: &SmtpConnection) -> bool {
         connection.idle_since.elapsed() < self.limits.idle
             && connection.opened_at.elapsed() < self.limits.age
             && connection.used < self.limits.messages
@@ -160,7 +161,7 @@ impl Pool {
     }
 }
 
-async fn tend(pool: Weak<Pool>) {
+async fn tend_connections(pool: Weak<SmtpPool>) {
     loop {
         sleep(TICK).await;
         let Some(pool) = pool.upgrade() else { return };
@@ -172,7 +173,7 @@ async fn tend(pool: Weak<Pool>) {
             state.is_tended = state.slots.has_waiters() || !state.idle.is_empty();
             (over, state.is_tended)
         };
-        join_all(over.into_iter().map(Connection::quit)).await;
+        join_all(over.into_iter().map(SmtpConnection::quit)).await;
         if !goes_on {
             return;
         }
@@ -180,20 +181,20 @@ async fn tend(pool: Weak<Pool>) {
 }
 
 /// Permission to use one connection for one message. Dropping it closes the connection.
-pub struct Slot {
+pub struct ConnectionSlot {
     /// Boxed because it is large and many futures hold a slot.
-    connection: Option<Box<Connection>>,
+    connection: Option<Box<SmtpConnection>>,
     /// `true` if taken from the idle ones, where the relay may have closed it.
     pub(super) is_reused: bool,
     /// `None` while waiting for the slot.
-    interrupted: Option<Admitted>,
+    interrupted: Option<InterruptSignal>,
     /// Maximum wait for a connection, if another relay could take the message.
     patience: Option<Duration>,
     id: SlotId,
-    pub(super) pool: Arc<Pool>,
+    pub(super) pool: Arc<SmtpPool>,
 }
 
-impl Slot {
+impl ConnectionSlot {
     /// Limits the wait for a connection, because another relay could take the message.
     #[must_use]
     pub fn with_patience(mut self, patience: Option<Duration>) -> Self {
@@ -201,13 +202,13 @@ impl Slot {
         self
     }
 
-    async fn wait(&mut self, admitted: oneshot::Receiver<Admitted>) -> bool {
+    async fn wait_admitted(&mut self, admitted: oneshot::Receiver<InterruptSignal>) -> bool {
         self.interrupted = admitted.await.ok();
         self.interrupted.is_some()
     }
 
     /// Closes the connection, and waits ahead of later messages.
-    pub(super) async fn wait_again(&mut self) -> Result<(), Failure> {
+    pub(super) async fn wait_again(&mut self) -> Result<(), SmtpFailure> {
         self.connection = None;
         let admitted = {
             let mut state = self.pool.state();
@@ -215,19 +216,19 @@ impl Slot {
             state.slots.wait_again(self.id, Instant::now());
             self.pool.enqueue(&mut state, self.id)
         };
-        let closed = || Failure::new(Phase::Connect, SmtpEvent::Lost, "the mailer is closed");
-        self.wait(admitted).await.then_some(()).ok_or_else(closed)
+        let closed = || SmtpFailure::new(AttemptPhase::Connect, SmtpEvent::Lost, "the mailer is closed");
+        self.wait_admitted(admitted).await.then_some(()).ok_or_else(closed)
     }
 
     /// Prefers the most recently used connection.
-    pub(super) async fn connect(&mut self) -> Result<(), Failure> {
+    pub(super) async fn connect(&mut self) -> Result<(), SmtpFailure> {
         loop {
             let found = self.pool.state().idle.pop();
             match found {
                 Some(connection) if self.pool.is_good(&connection) => {
                     self.connection = Some(Box::new(connection));
                     self.is_reused = true;
-                    self.connected();
+                    self.note_connected();
                     return Ok(());
                 }
                 Some(connection) => connection.quit().await,
@@ -236,51 +237,51 @@ impl Slot {
         }
     }
 
-    pub(super) async fn renew(&mut self) -> Result<(), Failure> {
+    pub(super) async fn renew(&mut self) -> Result<(), SmtpFailure> {
         self.connection = None;
         let pool = &self.pool;
         // Boxed because the future is large, but rarely needed.
         let opening = Box::pin(pool.open());
         let opened = match self.patience {
             Some(patience) => {
-                let silent = |_| Err(Failure::silent(Phase::Greeting, patience));
+                let silent = |_| Err(SmtpFailure::timed_out(AttemptPhase::Greeting, patience));
                 timeout(patience, opening).await.unwrap_or_else(silent)
             }
             None => opening.await,
         };
         self.connection = Some(Box::new(opened?));
         self.is_reused = false;
-        self.connected();
+        self.note_connected();
         Ok(())
     }
 
-    fn connected(&self) {
+    fn note_connected(&self) {
         let mut state = self.pool.state();
         let idle = state.idle.len();
-        state.slots.connected(self.id, idle, Instant::now());
+        state.slots.mark_connected(self.id, idle, Instant::now());
     }
 
     /// Call this if the relay refuses a connection. Returns `true` if we have others, so this message can
     /// wait for one.
-    pub(super) fn refused(&mut self) -> bool {
+    pub(super) fn note_refused(&mut self) -> bool {
         self.connection = None;
         let mut state = self.pool.state();
         let idle = state.idle.len();
-        let others_work = state.slots.refused(self.id, idle, Instant::now());
+        let others_work = state.slots.mark_refused(self.id, idle, Instant::now());
         if others_work {
             tracing::info!(relay = %self.pool.relay, "the relay refuses one more connection while others work: fewer are used");
         }
         others_work
     }
 
-    pub(super) fn offered(&self) {
+    pub(super) fn note_offered(&self) {
         let mut state = self.pool.state();
         state.interrupts.remove(&self.id);
-        state.slots.offered(self.id);
+        state.slots.mark_offered(self.id);
     }
 
     /// Resolves if this message stalls and others need its slot more.
-    pub(super) async fn interrupted(interrupted: &mut Option<Admitted>) {
+    pub(super) async fn until_interrupted(interrupted: &mut Option<InterruptSignal>) {
         let is_wanted = match interrupted {
             Some(receiver) => receiver.await.is_ok(),
             None => false,
@@ -290,8 +291,10 @@ impl Slot {
         }
     }
 
-    pub(super) fn parts(&mut self) -> Result<(&mut Connection, &Timeouts, &mut Option<Admitted>), Failure> {
-        let lost = || Failure::new(Phase::Connect, SmtpEvent::Lost, "no connection");
+    pub(super) fn split_parts(
+        &mut self,
+    ) -> Result<(&mut SmtpConnection, &SmtpTimeouts, &mut Option<InterruptSignal>), SmtpFailure> {
+        let lost = || SmtpFailure::new(AttemptPhase::Connect, SmtpEvent::Lost, "no connection");
         Ok((self.connection.as_deref_mut().ok_or_else(lost)?, &self.pool.timeouts, &mut self.interrupted))
     }
 
@@ -301,12 +304,12 @@ impl Slot {
         let mut state = self.pool.state();
         if self.pool.is_good(&connection) && !state.is_closed {
             state.idle.push(*connection);
-            self.pool.tend(&mut state);
+            self.pool.ensure_tended(&mut state);
         }
     }
 }
 
-impl Drop for Slot {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         // Close first, before the next message opens a connection.
         self.connection = None;

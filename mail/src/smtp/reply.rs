@@ -5,10 +5,10 @@ use std::{fmt, io, iter, time::Duration};
 
 use lettre::transport::smtp::response::Response;
 use tidings_model::{
-    attempt::{AttemptClass, Phase},
-    delivery_events::enhanced,
+    attempt::{AttemptClass, AttemptPhase},
+    delivery_events::parse_enhanced_status,
     presentable,
-    replies::{self, About, ReplyRow},
+    replies::{self, RefusalSubject, ReplyRow},
 };
 use tokio::time::timeout;
 use tracing::{Instrument, debug_span};
@@ -17,7 +17,7 @@ use super::classify::SmtpEvent;
 
 /// RFC 5321 4.2.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reply {
+pub struct SmtpReply {
     pub code: u16,
     /// Enhanced status code (RFC 3463) as (class, subject, detail). Set if its class matches the code's first
     /// digit.
@@ -26,13 +26,13 @@ pub struct Reply {
     pub text: String,
 }
 
-impl Reply {
+impl SmtpReply {
     /// `text` is everything after the code; lines may be joined by spaces.
     #[must_use]
     pub fn new(code: u16, text: &str) -> Self {
         let text = text.trim();
         let (first, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
-        match enhanced(first).filter(|(class, ..)| *class == code / 100) {
+        match parse_enhanced_status(first).filter(|(class, ..)| *class == code / 100) {
             Some(enhanced) => Self { code, enhanced: Some(enhanced), text: presentable(rest) },
             None => Self { code, enhanced: None, text: presentable(text) },
         }
@@ -41,7 +41,7 @@ impl Reply {
     /// Hides the recipient's local part, which some relays quote without its domain: "User <ann> unknown"
     /// (Courier 1.0.16), also in another encoding. Does nothing if this would change the reply's
     /// classification, e.g. for the local part `unknown`.
-    pub(super) fn hide(&mut self, local_part: &str, phase: Phase) {
+    pub(super) fn hide(&mut self, local_part: &str, phase: AttemptPhase) {
         // `text` has single spaces, so match this.
         let local_part = &local_part.split_whitespace().collect::<Vec<_>>().join(" ");
         let garbled = local_part.replace(|c: char| !c.is_ascii(), "\u{fffd}");
@@ -81,9 +81,9 @@ impl Reply {
     }
 
     #[must_use]
-    pub fn refusal(&self, phase: Phase) -> Option<&'static ReplyRow> {
+    pub fn refusal(&self, phase: AttemptPhase) -> Option<&'static ReplyRow> {
         let Self { code, enhanced, text } = self;
-        (400..600).contains(code).then(|| replies::find(phase, *code, *enhanced, text))
+        (400..600).contains(code).then(|| replies::classify_refusal(phase, *code, *enhanced, text))
     }
 
     #[must_use]
@@ -92,11 +92,13 @@ impl Reply {
     }
 }
 
-impl From<&Response> for Reply {
+impl From<&Response> for SmtpReply {
     /// Keeps the first line, or all lines for a refusal. A repeated enhanced code appears only once.
     fn from(response: &Response) -> Self {
         let code = u16::from(response.code());
-        let label = response.first_word().filter(|word| enhanced(word).is_some_and(|(class, ..)| class == code / 100));
+        let label = response
+            .first_word()
+            .filter(|word| parse_enhanced_status(word).is_some_and(|(class, ..)| class == code / 100));
         let unlabelled =
             |line| label.and_then(|label| str::strip_prefix(line, label)?.strip_prefix(' ')).unwrap_or(line);
         let mut lines = response.message();
@@ -134,7 +136,7 @@ fn is_id(word: &str) -> bool {
     !word.is_empty() && word.len() <= 255 && word.bytes().all(fits)
 }
 
-impl fmt::Display for Reply {
+impl fmt::Display for SmtpReply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.code)?;
         if let Some((class, subject, detail)) = self.enhanced {
@@ -145,39 +147,39 @@ impl fmt::Display for Reply {
 }
 
 #[derive(Debug)]
-pub(super) struct Failure {
-    pub phase: Phase,
+pub(super) struct SmtpFailure {
+    pub phase: AttemptPhase,
     pub event: SmtpEvent,
     pub detail: String,
 }
 
-impl Failure {
-    pub fn new(phase: Phase, event: SmtpEvent, detail: impl Into<String>) -> Self {
+impl SmtpFailure {
+    pub fn new(phase: AttemptPhase, event: SmtpEvent, detail: impl Into<String>) -> Self {
         Self { phase, event, detail: detail.into() }
     }
 
-    pub fn lost(phase: Phase, error: &io::Error) -> Self {
+    pub fn connection_lost(phase: AttemptPhase, error: &io::Error) -> Self {
         Self::new(phase, SmtpEvent::Lost, format!("the connection is lost: {error}"))
     }
 
-    pub fn silent(phase: Phase, limit: Duration) -> Self {
+    pub fn timed_out(phase: AttemptPhase, limit: Duration) -> Self {
         Self::new(phase, SmtpEvent::Silent, format!("no answer within {limit:?}"))
     }
 
     /// Hides the recipient's local part in the relay's reply.
-    pub fn hiding(mut self, local_part: &str) -> Self {
+    pub fn with_hidden(mut self, local_part: &str) -> Self {
         if let SmtpEvent::Reply(reply) = &mut self.event {
             reply.hide(local_part, self.phase);
         }
         self
     }
 
-    pub fn replied(phase: Phase, reply: Reply) -> Self {
+    pub fn from_reply(phase: AttemptPhase, reply: SmtpReply) -> Self {
         Self::new(phase, SmtpEvent::Reply(reply), "")
     }
 
     /// Such bytes may contain anything, so we leave them out.
-    pub fn unreadable(phase: Phase) -> Self {
+    pub fn unreadable_reply(phase: AttemptPhase) -> Self {
         Self::new(phase, SmtpEvent::Lost, "the connection was closed, or the bytes received are not an SMTP reply")
     }
 
@@ -185,10 +187,10 @@ impl Failure {
     /// or not at all), a network dropped it, or the relay takes no more messages on this one.
     pub fn is_about_session(&self) -> bool {
         match (&self.event, self.refusal()) {
-            (SmtpEvent::Lost | SmtpEvent::Silent, _) => self.phase == Phase::Mail,
+            (SmtpEvent::Lost | SmtpEvent::Silent, _) => self.phase == AttemptPhase::Mail,
             (SmtpEvent::Reply(reply), Some(row)) => {
-                let is_transient_us = row.about == About::Us && row.class == AttemptClass::Deferred;
-                reply.code == 421 || row.about == About::Session || is_transient_us
+                let is_transient_us = row.about == RefusalSubject::Us && row.class == AttemptClass::Deferred;
+                reply.code == 421 || row.about == RefusalSubject::Session || is_transient_us
             }
             _ => false,
         }
@@ -196,8 +198,8 @@ impl Failure {
 
     /// Returns `true` if the relay refuses or closes connections, perhaps because we have one too many.
     pub fn is_about_connections(&self) -> bool {
-        let is_closed = matches!(self.event, SmtpEvent::Lost | SmtpEvent::Reply(_)) && self.phase <= Phase::Ehlo;
-        is_closed || self.refusal().is_some_and(|row| row.about == About::Connections)
+        let is_closed = matches!(self.event, SmtpEvent::Lost | SmtpEvent::Reply(_)) && self.phase <= AttemptPhase::Ehlo;
+        is_closed || self.refusal().is_some_and(|row| row.about == RefusalSubject::Connections)
     }
 
     /// Returns `true` if the relay only refused a command and waits for the next one. A session that refuses
@@ -205,8 +207,8 @@ impl Failure {
     pub fn leaves_the_connection_usable(&self) -> bool {
         match (&self.event, self.refusal()) {
             (SmtpEvent::Reply(reply), Some(row)) => {
-                let is_given_up = matches!(row.about, About::Session | About::Connections)
-                    || (row.about == About::Us && self.phase == Phase::Mail);
+                let is_given_up = matches!(row.about, RefusalSubject::Session | RefusalSubject::Connections)
+                    || (row.about == RefusalSubject::Us && self.phase == AttemptPhase::Mail);
                 reply.code != 421 && !is_given_up
             }
             (event, _) => matches!(event, SmtpEvent::OverSize | SmtpEvent::NotRepresentable),
@@ -215,7 +217,7 @@ impl Failure {
 
     /// Returns `true` if the relay rejected the user name or the secret.
     pub fn refuses_login(&self) -> bool {
-        self.phase == Phase::Auth && matches!(&self.event, SmtpEvent::Reply(reply) if reply.code >= 500)
+        self.phase == AttemptPhase::Auth && matches!(&self.event, SmtpEvent::Reply(reply) if reply.code >= 500)
     }
 
     fn refusal(&self) -> Option<&'static ReplyRow> {
@@ -223,13 +225,13 @@ impl Failure {
     }
 }
 
-pub(super) async fn within<T>(
+pub(super) async fn with_timeout<T>(
     limit: Duration,
-    phase: Phase,
-    step: impl Future<Output = Result<T, Failure>>,
-) -> Result<T, Failure> {
+    phase: AttemptPhase,
+    step: impl Future<Output = Result<T, SmtpFailure>>,
+) -> Result<T, SmtpFailure> {
     let step = timeout(limit, step).instrument(debug_span!("smtp_step", phase = phase.name()));
-    step.await.unwrap_or_else(|_| Err(Failure::silent(phase, limit)))
+    step.await.unwrap_or_else(|_| Err(SmtpFailure::timed_out(phase, limit)))
 }
 
 #[cfg(test)]
@@ -238,17 +240,17 @@ mod tests {
 
     #[test]
     fn a_reply_is_taken_apart() {
-        let reply = Reply::new(550, "5.1.1 no such user");
+        let reply = SmtpReply::new(550, "5.1.1 no such user");
         assert_eq!((reply.code, reply.enhanced, reply.text.as_str()), (550, Some((5, 1, 1)), "no such user"));
         assert_eq!(reply.to_string(), "550 5.1.1 no such user");
-        assert_eq!(Reply::new(250, "").to_string(), "250");
+        assert_eq!(SmtpReply::new(250, "").to_string(), "250");
     }
 
     #[test]
     fn an_enhanced_code_of_another_class_is_only_text() {
-        assert_eq!(Reply::new(450, "5.1.1 odd").enhanced, None);
-        assert_eq!(Reply::new(550, "127.0.0.1 is blocked").enhanced, None);
-        assert_eq!(Reply::new(550, "5.+1.1 odd").enhanced, None);
+        assert_eq!(SmtpReply::new(450, "5.1.1 odd").enhanced, None);
+        assert_eq!(SmtpReply::new(550, "127.0.0.1 is blocked").enhanced, None);
+        assert_eq!(SmtpReply::new(550, "5.+1.1 odd").enhanced, None);
     }
 
     #[test]
@@ -259,10 +261,10 @@ mod tests {
             "'ann@example.com' (ann%40example.com), \"ann@example.com\";ann@example.com",
             "\u{1b}ann@example.com",
         ] {
-            let shown = Reply::new(550, text).to_string();
+            let shown = SmtpReply::new(550, text).to_string();
             assert!(!shown.contains("ann") && !shown.contains("example.com"), "{shown}");
         }
-        assert_eq!(Reply::new(550, "5.1.1 <a@b.c>: no").text, "<address>: no");
+        assert_eq!(SmtpReply::new(550, "5.1.1 <a@b.c>: no").text, "<address>: no");
     }
 
     #[test]
@@ -291,7 +293,7 @@ mod tests {
             ("queued as <01234567-89ab-5def-8123-456789abcdef@mail.example.com>", None),
             ("congratulations-to-everybody", None),
         ] {
-            assert_eq!(Reply::new(250, text).queued_as().as_deref(), id, "{text}");
+            assert_eq!(SmtpReply::new(250, text).queued_as().as_deref(), id, "{text}");
         }
     }
 
@@ -303,23 +305,23 @@ mod tests {
             ("joann.smith ann.smithson", "joann.smith ann.smithson"),
             ("ann.smith, ann.smith!", "<address>, <address>!"),
         ] {
-            let mut reply = Reply::new(550, text);
-            reply.hide("ann.smith", Phase::Rcpt);
+            let mut reply = SmtpReply::new(550, text);
+            reply.hide("ann.smith", AttemptPhase::Rcpt);
             assert_eq!(reply.text, hidden);
         }
-        let mut reply = Reply::new(550, "no user jürgen");
-        reply.hide("Jürgen", Phase::Rcpt);
+        let mut reply = SmtpReply::new(550, "no user jürgen");
+        reply.hide("Jürgen", AttemptPhase::Rcpt);
         assert_eq!(reply.text, "no user <address>");
-        let mut reply = Reply::new(550, "no user j\u{fffd}rgen");
-        reply.hide("jürgen", Phase::Rcpt);
+        let mut reply = SmtpReply::new(550, "no user j\u{fffd}rgen");
+        reply.hide("jürgen", AttemptPhase::Rcpt);
         assert_eq!(reply.text, "no user <address>");
-        let mut reply = Reply::new(550, "user unknown");
-        reply.hide("unknown", Phase::Rcpt);
+        let mut reply = SmtpReply::new(550, "user unknown");
+        reply.hide("unknown", AttemptPhase::Rcpt);
         assert_eq!(reply.text, "user unknown");
     }
 
     #[test]
     fn a_long_reply_is_cut() {
-        assert_eq!(Reply::new(550, &"ü".repeat(9000)).text.chars().count(), 300);
+        assert_eq!(SmtpReply::new(550, &"ü".repeat(9000)).text.chars().count(), 300);
     }
 }

@@ -6,18 +6,18 @@ use tidings_model::{
             self, Ambiguous, Configuration, Deferred, Failed, HardBounce, MailboxFull, Policy, RecipientPolicy,
             Refused, Sent, Throttled, TooLarge, UnknownMailbox,
         },
-        Phase::{self, Auth, Connect, Data, Dot, Ehlo, Greeting, Mail, Rcpt, Tls},
+        AttemptPhase::{self, Auth, Connect, Data, Dot, Ehlo, Greeting, Mail, Rcpt, Tls},
     },
-    breaker::Cause,
+    breaker::BreakerCause,
 };
 
 use self::Follows::{Confirm, Delivered, Fail, OpenBreaker, Repeat, Retry, Shrink, Suppress};
-use super::{classify::SmtpEvent, reply::Reply};
+use super::{classify::SmtpEvent, reply::SmtpReply};
 
 /// One row: an event in a phase, its class, and the step that follows.
 #[derive(Clone, Copy, Debug)]
 pub struct OutcomeRow {
-    pub phase: Phase,
+    pub phase: AttemptPhase,
     pub event: RowEvent,
     pub class: AttemptClass,
     pub follows: Follows,
@@ -47,7 +47,7 @@ pub enum Follows {
     /// The next attempt sends the same bytes, although the relay may have kept the message.
     Repeat,
     /// The relay's breaker opens. The message waits and the attempt does not count.
-    OpenBreaker(Cause),
+    OpenBreaker(BreakerCause),
     /// The digest fails and the address is suppressed.
     Suppress,
     /// The digest waits, and fails if it is refused again.
@@ -65,7 +65,7 @@ impl RowEvent {
         match self {
             Self::Reply(line) => {
                 let (code, text) = line.split_at_checked(3).unwrap_or_default();
-                SmtpEvent::Reply(Reply::new(code.parse().unwrap_or_default(), text))
+                SmtpEvent::Reply(SmtpReply::new(code.parse().unwrap_or_default(), text))
             }
             Self::Lost => SmtpEvent::Lost,
             Self::Silent => SmtpEvent::Silent,
@@ -78,11 +78,11 @@ impl RowEvent {
     }
 }
 
-const fn row(phase: Phase, event: RowEvent, class: AttemptClass, follows: Follows) -> OutcomeRow {
+const fn row(phase: AttemptPhase, event: RowEvent, class: AttemptClass, follows: Follows) -> OutcomeRow {
     OutcomeRow { phase, event, class, follows }
 }
 
-const fn reply(phase: Phase, line: &'static str, class: AttemptClass, follows: Follows) -> OutcomeRow {
+const fn reply(phase: AttemptPhase, line: &'static str, class: AttemptClass, follows: Follows) -> OutcomeRow {
     row(phase, RowEvent::Reply(line), class, follows)
 }
 
@@ -105,30 +105,55 @@ pub const OUTCOMES: [OutcomeRow; 75] = [
     reply(Dot, "451 4.3.0 try later", Deferred, Retry),
     reply(Dot, "451 4.7.1 greylisted", Deferred, Retry),
     // 454 to AUTH, and the replies of providers to a sender that is too fast.
-    reply(Auth, "454 4.7.0 Temporary authentication failure", Throttled, OpenBreaker(Cause::Throttled)),
-    reply(Greeting, "421 4.7.28 unusual rate of unsolicited mail", Throttled, OpenBreaker(Cause::Throttled)),
-    reply(Greeting, "421 4.7.0 Too many connections from your host", Throttled, OpenBreaker(Cause::Throttled)),
+    reply(Auth, "454 4.7.0 Temporary authentication failure", Throttled, OpenBreaker(BreakerCause::Throttled)),
+    reply(Greeting, "421 4.7.28 unusual rate of unsolicited mail", Throttled, OpenBreaker(BreakerCause::Throttled)),
+    reply(Greeting, "421 4.7.0 Too many connections from your host", Throttled, OpenBreaker(BreakerCause::Throttled)),
     reply(Mail, "432 4.3.2 Concurrent connections limit exceeded", Deferred, Retry),
-    reply(Mail, "454 Throttling failure: Daily message quota exceeded.", Throttled, OpenBreaker(Cause::DailyQuota)),
-    reply(Mail, "454 Throttling failure: Maximum sending rate exceeded.", Throttled, OpenBreaker(Cause::Throttled)),
-    reply(Rcpt, "550 5.4.5 Daily user sending limit exceeded", Throttled, OpenBreaker(Cause::DailyQuota)),
-    reply(Rcpt, "550 acme.example has exceeded the max emails per hour", Throttled, OpenBreaker(Cause::HourlyQuota)),
-    reply(Mail, "450 4.7.1 Error: too much mail from 192.0.2.1", Throttled, OpenBreaker(Cause::Throttled)),
-    reply(Dot, "454 Throttling failure: Maximum sending rate exceeded.", Throttled, OpenBreaker(Cause::Throttled)),
+    reply(
+        Mail,
+        "454 Throttling failure: Daily message quota exceeded.",
+        Throttled,
+        OpenBreaker(BreakerCause::DailyQuota),
+    ),
+    reply(
+        Mail,
+        "454 Throttling failure: Maximum sending rate exceeded.",
+        Throttled,
+        OpenBreaker(BreakerCause::Throttled),
+    ),
+    reply(Rcpt, "550 5.4.5 Daily user sending limit exceeded", Throttled, OpenBreaker(BreakerCause::DailyQuota)),
+    reply(
+        Rcpt,
+        "550 acme.example has exceeded the max emails per hour",
+        Throttled,
+        OpenBreaker(BreakerCause::HourlyQuota),
+    ),
+    reply(Mail, "450 4.7.1 Error: too much mail from 192.0.2.1", Throttled, OpenBreaker(BreakerCause::Throttled)),
+    reply(
+        Dot,
+        "454 Throttling failure: Maximum sending rate exceeded.",
+        Throttled,
+        OpenBreaker(BreakerCause::Throttled),
+    ),
     // 530, 534, 535, and any other permanent reply to AUTH.
-    reply(Mail, "530 5.7.0 Must issue a STARTTLS command first", Configuration, OpenBreaker(Cause::Configuration)),
-    reply(Auth, "534 5.7.9 mechanism too weak", Configuration, OpenBreaker(Cause::Configuration)),
-    reply(Auth, "535 5.7.8 bad credentials", Configuration, OpenBreaker(Cause::Configuration)),
-    reply(Auth, "504 5.5.4 unknown mechanism", Configuration, OpenBreaker(Cause::Configuration)),
+    reply(
+        Mail,
+        "530 5.7.0 Must issue a STARTTLS command first",
+        Configuration,
+        OpenBreaker(BreakerCause::Configuration),
+    ),
+    reply(Auth, "534 5.7.9 mechanism too weak", Configuration, OpenBreaker(BreakerCause::Configuration)),
+    reply(Auth, "535 5.7.8 bad credentials", Configuration, OpenBreaker(BreakerCause::Configuration)),
+    reply(Auth, "504 5.5.4 unknown mechanism", Configuration, OpenBreaker(BreakerCause::Configuration)),
     // Our sender and our host.
-    reply(Mail, "550 5.1.1 who are you", Configuration, OpenBreaker(Cause::Configuration)),
-    reply(Mail, "517 Domain does not exist: acme.example.", Configuration, OpenBreaker(Cause::Configuration)),
-    reply(Mail, "553 5.1.7 bad address syntax", Configuration, OpenBreaker(Cause::Configuration)),
-    reply(Mail, "450 4.1.8 Sender address rejected", Configuration, OpenBreaker(Cause::Configuration)),
-    reply(Rcpt, "550 5.1.8 bad sender", Configuration, OpenBreaker(Cause::Configuration)),
-    reply(Rcpt, "550 5.7.1 relaying denied", Configuration, OpenBreaker(Cause::Configuration)),
-    reply(Rcpt, "550 relay not permitted", Configuration, OpenBreaker(Cause::Configuration)),
-    reply(Rcpt, "454 4.7.1 Relay access denied", Configuration, OpenBreaker(Cause::Configuration)),
+    reply(Mail, "550 5.1.1 who are you", Configuration, OpenBreaker(BreakerCause::Configuration)),
+    reply(Mail, "517 Domain does not exist: acme.example.", Configuration, OpenBreaker(BreakerCause::Configuration)),
+    reply(Mail, "553 5.1.7 bad address syntax", Configuration, OpenBreaker(BreakerCause::Configuration)),
+    reply(Mail, "450 4.1.8 Sender address rejected", Configuration, OpenBreaker(BreakerCause::Configuration)),
+    reply(Rcpt, "550 5.1.8 bad sender", Configuration, OpenBreaker(BreakerCause::Configuration)),
+    reply(Rcpt, "550 5.7.1 relaying denied", Configuration, OpenBreaker(BreakerCause::Configuration)),
+    reply(Rcpt, "550 relay not permitted", Configuration, OpenBreaker(BreakerCause::Configuration)),
+    reply(Rcpt, "454 4.7.1 Relay access denied", Configuration, OpenBreaker(BreakerCause::Configuration)),
     // 550 with 5.1.1, 5.1.2, 5.1.3, 5.1.6 or 5.1.10.
     reply(Rcpt, "550 5.1.1 no such user", HardBounce, Suppress),
     reply(Rcpt, "550 5.1.2 no such host", HardBounce, Suppress),
@@ -141,11 +166,11 @@ pub const OUTCOMES: [OutcomeRow; 75] = [
     reply(Rcpt, "552 5.2.2 mailbox full", MailboxFull, Fail),
     reply(Dot, "554 5.2.2 over quota", MailboxFull, Fail),
     // 5.7.x.
-    reply(Mail, "550 5.7.515 access denied", Policy, OpenBreaker(Cause::Policy)),
-    reply(Rcpt, "550 5.7.606 banned sending IP", Policy, OpenBreaker(Cause::Policy)),
-    reply(Dot, "550 5.7.26 unauthenticated", Policy, OpenBreaker(Cause::Policy)),
-    reply(Dot, "550 5.7.515 access denied", Policy, OpenBreaker(Cause::Policy)),
-    reply(Dot, "552 5.7.0 content blocked", Policy, OpenBreaker(Cause::Policy)),
+    reply(Mail, "550 5.7.515 access denied", Policy, OpenBreaker(BreakerCause::Policy)),
+    reply(Rcpt, "550 5.7.606 banned sending IP", Policy, OpenBreaker(BreakerCause::Policy)),
+    reply(Dot, "550 5.7.26 unauthenticated", Policy, OpenBreaker(BreakerCause::Policy)),
+    reply(Dot, "550 5.7.515 access denied", Policy, OpenBreaker(BreakerCause::Policy)),
+    reply(Dot, "552 5.7.0 content blocked", Policy, OpenBreaker(BreakerCause::Policy)),
     // 552, 5.3.4.
     reply(Mail, "552 message too big", TooLarge, Shrink),
     reply(Dot, "552 5.3.4 too big", TooLarge, Shrink),
@@ -167,8 +192,8 @@ pub const OUTCOMES: [OutcomeRow; 75] = [
     // Events without a reply.
     row(Connect, RowEvent::Lost, Deferred, Retry),
     row(Tls, RowEvent::NoTls, Deferred, Retry),
-    row(Auth, RowEvent::NoLogin, Configuration, OpenBreaker(Cause::Configuration)),
-    row(Mail, RowEvent::BadSender, Configuration, OpenBreaker(Cause::Configuration)),
+    row(Auth, RowEvent::NoLogin, Configuration, OpenBreaker(BreakerCause::Configuration)),
+    row(Mail, RowEvent::BadSender, Configuration, OpenBreaker(BreakerCause::Configuration)),
     row(Mail, RowEvent::OverSize, TooLarge, Shrink),
     row(Rcpt, RowEvent::NotRepresentable, Failed, Fail),
     row(Rcpt, RowEvent::Lost, Deferred, Retry),

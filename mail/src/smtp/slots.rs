@@ -26,7 +26,7 @@ const DOMAINS: usize = 1_000;
 
 /// Classes that compete for a relay's connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Lane {
+pub enum SendLane {
     /// Somebody is waiting for this email.
     Transactional,
     /// Single messages in the stream `bulk`.
@@ -38,20 +38,20 @@ pub enum Lane {
 pub(super) type SlotId = u64;
 
 #[derive(Debug)]
-struct Waiter {
+struct SlotWaiter {
     id: SlotId,
-    lane: Lane,
+    lane: SendLane,
     domain: Arc<str>,
 }
 
 #[derive(Debug)]
-struct User {
-    waiter: Waiter,
-    stage: Stage,
+struct SlotHolder {
+    waiter: SlotWaiter,
+    stage: SlotStage,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum SlotStage {
     Connecting,
     /// Before the final dot, so it can still be interrupted.
     Offering {
@@ -65,7 +65,7 @@ enum Stage {
     },
 }
 
-impl Stage {
+impl SlotStage {
     const fn since(self) -> Option<Instant> {
         match self {
             Self::Connecting => None,
@@ -74,30 +74,30 @@ impl Stage {
     }
 }
 
-impl User {
+impl SlotHolder {
     fn stalls(&self, now: Instant) -> bool {
         self.stage.since().is_some_and(|since| now.duration_since(since) > STALL)
     }
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Pace {
+struct DomainPace {
     stalled: bool,
     at: Instant,
 }
 
 #[derive(Debug)]
-pub(super) struct Slots {
+pub(super) struct SlotScheduler {
     bound: usize,
     size: usize,
     resized_at: Option<Instant>,
-    waiting: Vec<Waiter>,
-    users: Vec<User>,
-    paces: HashMap<Arc<str>, Pace>,
+    waiting: Vec<SlotWaiter>,
+    users: Vec<SlotHolder>,
+    paces: HashMap<Arc<str>, DomainPace>,
     next_id: SlotId,
 }
 
-impl Slots {
+impl SlotScheduler {
     pub fn new(bound: usize) -> Self {
         let bound = bound.max(1);
         Self {
@@ -111,10 +111,10 @@ impl Slots {
         }
     }
 
-    pub fn request(&mut self, lane: Lane, domain: &str) -> SlotId {
+    pub fn request(&mut self, lane: SendLane, domain: &str) -> SlotId {
         let id = self.next_id;
         self.next_id += 1;
-        self.waiting.push(Waiter { id, lane, domain: domain.to_ascii_lowercase().into() });
+        self.waiting.push(SlotWaiter { id, lane, domain: domain.to_ascii_lowercase().into() });
         id
     }
 
@@ -127,7 +127,7 @@ impl Slots {
         while let Some(index) = self.next(now) {
             let waiter = self.waiting.remove(index);
             admitted.push(waiter.id);
-            self.users.push(User { waiter, stage: Stage::Connecting });
+            self.users.push(SlotHolder { waiter, stage: SlotStage::Connecting });
         }
         admitted
     }
@@ -140,24 +140,24 @@ impl Slots {
         // alike.
         let mut seen = HashSet::new();
         let firsts = self.waiting.iter().enumerate().filter(|(_, waiter)| seen.insert((waiter.lane, &*waiter.domain)));
-        let may_begin = |waiter: &Waiter| self.leaves_last_slot(waiter, now) && self.is_within_share(waiter, now);
+        let may_begin = |waiter: &SlotWaiter| self.leaves_last_slot(waiter, now) && self.is_within_share(waiter, now);
         let first = firsts.filter(|(_, waiter)| may_begin(waiter)).min_by_key(|(index, waiter)| {
             let of_lane = self.users.iter().filter(|user| user.waiter.lane == waiter.lane).count();
-            (waiter.lane != Lane::Transactional, of_lane, self.used_by(&waiter.domain), *index)
+            (waiter.lane != SendLane::Transactional, of_lane, self.used_by(&waiter.domain), *index)
         });
         first.map(|(index, _)| index)
     }
 
-    fn leaves_last_slot(&self, waiter: &Waiter, now: Instant) -> bool {
-        let others = self.users.iter().filter(|user| user.waiter.lane != Lane::Transactional).count();
+    fn leaves_last_slot(&self, waiter: &SlotWaiter, now: Instant) -> bool {
+        let others = self.users.iter().filter(|user| user.waiter.lane != SendLane::Transactional).count();
         let is_brisk = || {
-            let pace = self.pace(&waiter.domain, now);
+            let pace = self.domain_pace(&waiter.domain, now);
             pace.is_some_and(|pace| !pace.stalled) && !self.users.iter().any(|user| user.stalls(now))
         };
-        waiter.lane == Lane::Transactional || self.size == 1 || others + 1 < self.size || is_brisk()
+        waiter.lane == SendLane::Transactional || self.size == 1 || others + 1 < self.size || is_brisk()
     }
 
-    fn is_within_share(&self, waiter: &Waiter, now: Instant) -> bool {
+    fn is_within_share(&self, waiter: &SlotWaiter, now: Instant) -> bool {
         let half = (self.size / 2).max(1);
         let mut others = self.waiting.iter().filter(|other| other.domain != waiter.domain).peekable();
         let others_wait = others.peek().is_some();
@@ -171,7 +171,7 @@ impl Slots {
             } else {
                 self.size
             }
-        } else if others_wait || self.pace(&waiter.domain, now).is_none() {
+        } else if others_wait || self.domain_pace(&waiter.domain, now).is_none() {
             half
         } else {
             self.size
@@ -183,14 +183,14 @@ impl Slots {
     /// domain, while others wait. If all other domains stall as well, the relay is slow, and this would gain
     /// nothing.
     pub fn interrupt(&mut self, now: Instant) -> Vec<SlotId> {
-        if !self.users.iter().any(|user| matches!(user.stage, Stage::Offering { .. }) && user.stalls(now)) {
+        if !self.users.iter().any(|user| matches!(user.stage, SlotStage::Offering { .. }) && user.stalls(now)) {
             return Vec::new();
         }
-        let deserves = |waiter: &&Waiter| {
+        let deserves = |waiter: &&SlotWaiter| {
             let is_new = self.used_by(&waiter.domain) == 0 && self.domain_stalls(&waiter.domain, now) != Some(true);
-            waiter.lane == Lane::Transactional || is_new
+            waiter.lane == SendLane::Transactional || is_new
         };
-        let under_way = self.users.iter().filter(|user| matches!(user.stage, Stage::Interrupted { .. })).count();
+        let under_way = self.users.iter().filter(|user| matches!(user.stage, SlotStage::Interrupted { .. })).count();
         let mut wanted = self.waiting.iter().filter(deserves).count().saturating_sub(under_way);
         let mut left: HashMap<Arc<str>, usize> = HashMap::new();
         for user in &self.users {
@@ -198,14 +198,14 @@ impl Slots {
         }
         let mut interrupted = Vec::new();
         for user in &mut self.users {
-            let Stage::Offering { since } = user.stage else { continue };
+            let SlotStage::Offering { since } = user.stage else { continue };
             let of_domain = left.entry(user.waiter.domain.clone()).or_default();
             let mut others = self.paces.iter().filter(|(domain, _)| **domain != user.waiter.domain).peekable();
             let others_stall = others.peek().is_some() && others.all(|(_, pace)| pace.stalled);
             if wanted == 0 || *of_domain < 2 || others_stall || !user.stalls(now) {
                 continue;
             }
-            user.stage = Stage::Interrupted { since };
+            user.stage = SlotStage::Interrupted { since };
             *of_domain -= 1;
             wanted -= 1;
             interrupted.push(user.waiter.id);
@@ -215,33 +215,33 @@ impl Slots {
 
     /// The message has a connection. Together with the `idle` ones, this may prove the relay accepts more
     /// than expected.
-    pub fn connected(&mut self, id: SlotId, idle: usize, now: Instant) {
+    pub fn mark_connected(&mut self, id: SlotId, idle: usize, now: Instant) {
         if let Some(user) = self.user(id) {
-            user.stage = Stage::Offering { since: now };
+            user.stage = SlotStage::Offering { since: now };
         }
-        let working = idle + self.working();
+        let working = idle + self.working_count();
         self.size = self.size.max(working.min(self.bound));
     }
 
-    pub fn offered(&mut self, id: SlotId) {
+    pub fn mark_offered(&mut self, id: SlotId) {
         if let Some(user) = self.user(id)
             && let Some(since) = user.stage.since()
         {
-            user.stage = Stage::Offered { since };
+            user.stage = SlotStage::Offered { since };
         }
     }
 
     /// The relay refused a connection for this message. Returns `true` if we have others, including `idle`
     /// ones and those still connecting, because the relay may have reached its limit. Otherwise it is down,
     /// so we don't lower the number.
-    pub fn refused(&mut self, id: SlotId, idle: usize, now: Instant) -> bool {
+    pub fn mark_refused(&mut self, id: SlotId, idle: usize, now: Instant) -> bool {
         let others = idle + self.users.iter().filter(|user| user.waiter.id != id).count();
         if others == 0 {
             self.size = self.bound;
             return false;
         }
         if let Some(user) = self.user(id) {
-            user.stage = Stage::Connecting;
+            user.stage = SlotStage::Connecting;
         }
         self.size = self.size.min(others);
         self.resized_at = Some(now);
@@ -257,7 +257,7 @@ impl Slots {
     }
 
     pub fn wait_again(&mut self, id: SlotId, now: Instant) {
-        if let Some(waiter) = self.take(id, now) {
+        if let Some(waiter) = self.take_waiter(id, now) {
             let index = self.waiting.partition_point(|other| other.id < id);
             self.waiting.insert(index, waiter);
         }
@@ -265,10 +265,10 @@ impl Slots {
 
     pub fn release(&mut self, id: SlotId, now: Instant) {
         self.waiting.retain(|waiter| waiter.id != id);
-        self.take(id, now);
+        self.take_waiter(id, now);
     }
 
-    fn take(&mut self, id: SlotId, now: Instant) -> Option<Waiter> {
+    fn take_waiter(&mut self, id: SlotId, now: Instant) -> Option<SlotWaiter> {
         let index = self.users.iter().position(|user| user.waiter.id == id)?;
         let user = self.users.swap_remove(index);
         if user.stage.since().is_some() {
@@ -276,31 +276,31 @@ impl Slots {
                 self.paces.retain(|_, pace| now.duration_since(pace.at) < REMEMBERED);
             }
             if self.paces.len() < DOMAINS || self.paces.contains_key(&user.waiter.domain) {
-                self.paces.insert(user.waiter.domain.clone(), Pace { stalled: user.stalls(now), at: now });
+                self.paces.insert(user.waiter.domain.clone(), DomainPace { stalled: user.stalls(now), at: now });
             }
         }
         Some(user.waiter)
     }
 
-    fn user(&mut self, id: SlotId) -> Option<&mut User> {
+    fn user(&mut self, id: SlotId) -> Option<&mut SlotHolder> {
         self.users.iter_mut().find(|user| user.waiter.id == id)
     }
 
-    fn working(&self) -> usize {
-        self.users.iter().filter(|user| user.stage != Stage::Connecting).count()
+    fn working_count(&self) -> usize {
+        self.users.iter().filter(|user| user.stage != SlotStage::Connecting).count()
     }
 
     fn used_by(&self, domain: &str) -> usize {
         self.users.iter().filter(|user| &*user.waiter.domain == domain).count()
     }
 
-    fn pace(&self, domain: &str, now: Instant) -> Option<Pace> {
+    fn domain_pace(&self, domain: &str, now: Instant) -> Option<DomainPace> {
         self.paces.get(domain).copied().filter(|pace| now.duration_since(pace.at) < REMEMBERED)
     }
 
     fn domain_stalls(&self, domain: &str, now: Instant) -> Option<bool> {
         let stalls_now = self.users.iter().any(|user| &*user.waiter.domain == domain && user.stalls(now));
-        if stalls_now { Some(true) } else { self.pace(domain, now).map(|pace| pace.stalled) }
+        if stalls_now { Some(true) } else { self.domain_pace(domain, now).map(|pace| pace.stalled) }
     }
 }
 
@@ -316,29 +316,29 @@ mod tests {
     }
 
     /// Slots of which each domain in `known` is known not to stall.
-    fn slots(bound: usize, known: &[&str], now: Instant) -> Slots {
-        let mut slots = Slots::new(bound);
+    fn slots(bound: usize, known: &[&str], now: Instant) -> SlotScheduler {
+        let mut slots = SlotScheduler::new(bound);
         for domain in known {
-            send(&mut slots, Lane::Transactional, domain, now, Duration::ZERO);
+            send(&mut slots, SendLane::Transactional, domain, now, Duration::ZERO);
         }
         slots
     }
 
-    fn send(slots: &mut Slots, lane: Lane, domain: &str, now: Instant, took: Duration) {
+    fn send(slots: &mut SlotScheduler, lane: SendLane, domain: &str, now: Instant, took: Duration) {
         let id = slots.request(lane, domain);
         assert_eq!(slots.admit(now), [id]);
-        slots.connected(id, 0, now);
+        slots.mark_connected(id, 0, now);
         slots.release(id, now + took);
     }
 
-    fn request(slots: &mut Slots, lane: Lane, domain: &str, count: usize) -> Vec<SlotId> {
+    fn request(slots: &mut SlotScheduler, lane: SendLane, domain: &str, count: usize) -> Vec<SlotId> {
         (0..count).map(|_| slots.request(lane, domain)).collect()
     }
 
-    fn connect(slots: &mut Slots, now: Instant) -> Vec<SlotId> {
+    fn connect(slots: &mut SlotScheduler, now: Instant) -> Vec<SlotId> {
         let admitted = slots.admit(now);
         for id in &admitted {
-            slots.connected(*id, 0, now);
+            slots.mark_connected(*id, 0, now);
         }
         admitted
     }
@@ -347,7 +347,7 @@ mod tests {
     fn one_domain_may_use_all_while_nothing_else_waits() {
         let now = Instant::now();
         let mut slots = slots(10, &[DOMAIN], now);
-        request(&mut slots, Lane::Digests, DOMAIN, 20);
+        request(&mut slots, SendLane::Digests, DOMAIN, 20);
         assert_eq!(connect(&mut slots, now).len(), 10);
     }
 
@@ -355,8 +355,8 @@ mod tests {
     fn an_unknown_domain_has_half_until_its_first_message_is_through() {
         let now = Instant::now();
         for (bound, half) in [(10, 5), (3, 1), (2, 1), (1, 1)] {
-            let mut slots = Slots::new(bound);
-            request(&mut slots, Lane::Digests, DOMAIN, 20);
+            let mut slots = SlotScheduler::new(bound);
+            request(&mut slots, SendLane::Digests, DOMAIN, 20);
             assert_eq!(connect(&mut slots, now).len(), half, "{bound}");
         }
     }
@@ -365,8 +365,8 @@ mod tests {
     fn a_domain_has_half_while_others_wait() {
         let now = Instant::now();
         let mut slots = slots(10, &["one.example", "two.example"], now);
-        let first = request(&mut slots, Lane::Digests, "one.example", 20);
-        let second = request(&mut slots, Lane::Digests, "two.example", 20);
+        let first = request(&mut slots, SendLane::Digests, "one.example", 20);
+        let second = request(&mut slots, SendLane::Digests, "two.example", 20);
         let admitted = connect(&mut slots, now);
         assert_eq!(admitted.iter().filter(|id| first.contains(id)).count(), 5);
         assert_eq!(admitted.iter().filter(|id| second.contains(id)).count(), 5);
@@ -376,9 +376,9 @@ mod tests {
     fn a_domain_that_stalls_has_one_while_others_wait() {
         let now = Instant::now();
         let mut slots = slots(10, &["well.example"], now);
-        send(&mut slots, Lane::Digests, "slow.example", now, seconds(3));
-        let slow = request(&mut slots, Lane::Digests, "slow.example", 20);
-        request(&mut slots, Lane::Digests, "well.example", 20);
+        send(&mut slots, SendLane::Digests, "slow.example", now, seconds(3));
+        let slow = request(&mut slots, SendLane::Digests, "slow.example", 20);
+        request(&mut slots, SendLane::Digests, "well.example", 20);
         let admitted = connect(&mut slots, now + seconds(3));
         assert_eq!(admitted.iter().filter(|id| slow.contains(id)).count(), 1);
     }
@@ -386,12 +386,12 @@ mod tests {
     #[test]
     fn where_every_domain_stalls_all_slots_are_used() {
         let now = Instant::now();
-        let mut slots = Slots::new(10);
+        let mut slots = SlotScheduler::new(10);
         for domain in ["one.example", "two.example"] {
-            send(&mut slots, Lane::Digests, domain, now, seconds(3));
+            send(&mut slots, SendLane::Digests, domain, now, seconds(3));
         }
         for domain in ["one.example", "two.example"] {
-            request(&mut slots, Lane::Digests, domain, 20);
+            request(&mut slots, SendLane::Digests, domain, 20);
         }
         assert_eq!(connect(&mut slots, now + seconds(3)).len(), 9);
         assert_eq!(slots.interrupt(now + seconds(9)), NOBODY, "nobody is better");
@@ -401,10 +401,10 @@ mod tests {
     fn messages_that_stall_give_way_to_those_of_other_domains() {
         let now = Instant::now();
         let mut slots = slots(10, &["slow.example"], now);
-        let slow = request(&mut slots, Lane::Digests, "slow.example", 10);
+        let slow = request(&mut slots, SendLane::Digests, "slow.example", 10);
         assert_eq!(connect(&mut slots, now), slow);
-        slots.offered(slow[0]);
-        let others = request(&mut slots, Lane::Digests, "well.example", 3);
+        slots.mark_offered(slow[0]);
+        let others = request(&mut slots, SendLane::Digests, "well.example", 3);
         assert_eq!(slots.interrupt(now + STALL), NOBODY);
         let late = now + seconds(2);
         let interrupted = slots.interrupt(late);
@@ -419,12 +419,12 @@ mod tests {
     #[test]
     fn a_domain_that_always_stalled_gives_way_too() {
         let now = Instant::now();
-        let mut slots = Slots::new(10);
-        send(&mut slots, Lane::Digests, "slow.example", now, seconds(3));
-        let slow = request(&mut slots, Lane::Digests, "slow.example", 10);
+        let mut slots = SlotScheduler::new(10);
+        send(&mut slots, SendLane::Digests, "slow.example", now, seconds(3));
+        let slow = request(&mut slots, SendLane::Digests, "slow.example", 10);
         let begun = connect(&mut slots, now + seconds(3));
         assert_eq!(begun, slow[..9]);
-        request(&mut slots, Lane::Digests, "well.example", 3);
+        request(&mut slots, SendLane::Digests, "well.example", 3);
         assert_eq!(slots.interrupt(now + seconds(5)), slow[..3]);
     }
 
@@ -432,21 +432,21 @@ mod tests {
     fn the_last_message_of_a_domain_that_stalls_goes_on() {
         let now = Instant::now();
         let mut slots = slots(2, &["slow.example"], now);
-        let slow = request(&mut slots, Lane::Digests, "slow.example", 2);
+        let slow = request(&mut slots, SendLane::Digests, "slow.example", 2);
         assert_eq!(connect(&mut slots, now), slow);
-        request(&mut slots, Lane::Digests, "well.example", 9);
+        request(&mut slots, SendLane::Digests, "well.example", 9);
         assert_eq!(slots.interrupt(now + seconds(2)).len(), 1);
     }
 
     #[test]
     fn a_transactional_message_goes_first_and_finds_a_slot_where_mail_stalls() {
         let now = Instant::now();
-        let mut slots = Slots::new(3);
+        let mut slots = SlotScheduler::new(3);
         for domain in ["one.example", "two.example", "three.example"] {
-            request(&mut slots, Lane::Digests, domain, 2);
+            request(&mut slots, SendLane::Digests, domain, 2);
         }
         assert_eq!(connect(&mut slots, now).len(), 2, "one is left");
-        let [message] = request(&mut slots, Lane::Transactional, DOMAIN, 1)[..] else { unreachable!() };
+        let [message] = request(&mut slots, SendLane::Transactional, DOMAIN, 1)[..] else { unreachable!() };
         assert_eq!(slots.admit(now + seconds(9)), [message]);
     }
 
@@ -454,9 +454,9 @@ mod tests {
     fn digests_do_not_keep_single_messages_waiting() {
         let now = Instant::now();
         let mut slots = slots(4, &[DOMAIN], now);
-        request(&mut slots, Lane::Digests, DOMAIN, 20);
+        request(&mut slots, SendLane::Digests, DOMAIN, 20);
         let digests = connect(&mut slots, now);
-        let message = slots.request(Lane::Bulk, DOMAIN);
+        let message = slots.request(SendLane::Bulk, DOMAIN);
         slots.release(digests[0], now);
         assert_eq!(slots.admit(now), [message]);
     }
@@ -465,14 +465,14 @@ mod tests {
     fn a_relay_that_takes_three_connections_gets_three() {
         let now = Instant::now();
         let mut slots = slots(10, &[DOMAIN], now);
-        request(&mut slots, Lane::Digests, DOMAIN, 20);
+        request(&mut slots, SendLane::Digests, DOMAIN, 20);
         let admitted = slots.admit(now);
         for id in &admitted[3..] {
-            assert!(slots.refused(*id, 0, now));
+            assert!(slots.mark_refused(*id, 0, now));
             slots.wait_again(*id, now);
         }
         for id in &admitted[..3] {
-            slots.connected(*id, 0, now);
+            slots.mark_connected(*id, 0, now);
         }
         assert_eq!(slots.admit(now), NOBODY);
         slots.release(admitted[0], now);
@@ -486,18 +486,18 @@ mod tests {
     #[test]
     fn a_refusal_where_there_is_no_other_connection_is_the_relays_fault() {
         let now = Instant::now();
-        let mut slots = Slots::new(10);
-        let id = slots.request(Lane::Digests, DOMAIN);
+        let mut slots = SlotScheduler::new(10);
+        let id = slots.request(SendLane::Digests, DOMAIN);
         slots.admit(now);
-        assert!(!slots.refused(id, 0, now));
-        assert!(slots.refused(id, 1, now), "an idle connection works");
+        assert!(!slots.mark_refused(id, 0, now));
+        assert!(slots.mark_refused(id, 1, now), "an idle connection works");
     }
 
     #[test]
     fn whoever_leaves_the_queue_gets_no_slot() {
         let now = Instant::now();
-        let mut slots = Slots::new(1);
-        let ids = request(&mut slots, Lane::Digests, DOMAIN, 2);
+        let mut slots = SlotScheduler::new(1);
+        let ids = request(&mut slots, SendLane::Digests, DOMAIN, 2);
         slots.release(ids[0], now);
         assert_eq!(slots.admit(now), ids[1..]);
         assert!(!slots.has_waiters());

@@ -19,32 +19,32 @@ use intl_memoizer::Memoizable;
 use jiff::civil;
 use unic_langid::LanguageIdentifier;
 
-type Dates<Fields> = FixedCalendarDateTimeFormatter<Gregorian, Fields>;
+type DateFormatter<Fields> = FixedCalendarDateTimeFormatter<Gregorian, Fields>;
 
 #[derive(Debug, thiserror::Error)]
 #[error("CLDR's data cannot be read: {0}")]
-pub struct Unreadable(String);
+pub struct CldrError(String);
 
 /// Formatters with a year are for any year but the current one.
-pub(super) struct Formats {
-    pub day: Dates<MDE>,
-    pub day_of_year: Dates<YMDE>,
-    pub day_time: Dates<MDET>,
-    pub day_time_of_year: Dates<YMDET>,
-    pub short: Dates<MDT>,
-    pub short_of_year: Dates<YMDT>,
-    pub weekday: Dates<E>,
+pub(super) struct LocaleFormats {
+    pub day: DateFormatter<MDE>,
+    pub day_of_year: DateFormatter<YMDE>,
+    pub day_time: DateFormatter<MDET>,
+    pub day_time_of_year: DateFormatter<YMDET>,
+    pub short: DateFormatter<MDT>,
+    pub short_of_year: DateFormatter<YMDT>,
+    pub weekday: DateFormatter<E>,
     pub time: NoCalendarFormatter<T>,
     pub city: NoCalendarFormatter<ExemplarCity>,
     pub list: ListFormatter,
     pub short_list: ListFormatter,
-    pub numbers: Numbers,
+    pub numbers: NumberFormat,
 }
 
-pub(super) struct Numbers(DecimalFormatter);
+pub(super) struct NumberFormat(DecimalFormatter);
 
-impl Formats {
-    pub fn new(tag: &str) -> Result<Self, Unreadable> {
+impl LocaleFormats {
+    pub fn new(tag: &str) -> Result<Self, CldrError> {
         let locale = locale(tag);
         let date = || (&locale).into();
         let minutes = TimePrecision::Minute;
@@ -53,38 +53,40 @@ impl Formats {
             ListFormatter::try_new_and((&locale).into(), options).map_err(unreadable)
         };
         Ok(Self {
-            day: Dates::try_new(date(), MDE::medium()).map_err(unreadable)?,
-            day_of_year: Dates::try_new(date(), YMDE::medium()).map_err(unreadable)?,
-            day_time: Dates::try_new(date(), MDET::medium().with_time_precision(minutes)).map_err(unreadable)?,
-            day_time_of_year: Dates::try_new(date(), YMDET::medium().with_time_precision(minutes))
+            day: DateFormatter::try_new(date(), MDE::medium()).map_err(unreadable)?,
+            day_of_year: DateFormatter::try_new(date(), YMDE::medium()).map_err(unreadable)?,
+            day_time: DateFormatter::try_new(date(), MDET::medium().with_time_precision(minutes))
                 .map_err(unreadable)?,
-            short: Dates::try_new(date(), MDT::medium().with_time_precision(minutes)).map_err(unreadable)?,
-            short_of_year: Dates::try_new(date(), YMDT::medium().with_time_precision(minutes)).map_err(unreadable)?,
-            weekday: Dates::try_new(date(), E::long()).map_err(unreadable)?,
+            day_time_of_year: DateFormatter::try_new(date(), YMDET::medium().with_time_precision(minutes))
+                .map_err(unreadable)?,
+            short: DateFormatter::try_new(date(), MDT::medium().with_time_precision(minutes)).map_err(unreadable)?,
+            short_of_year: DateFormatter::try_new(date(), YMDT::medium().with_time_precision(minutes))
+                .map_err(unreadable)?,
+            weekday: DateFormatter::try_new(date(), E::long()).map_err(unreadable)?,
             time: NoCalendarFormatter::try_new(date(), T::medium().with_time_precision(minutes)).map_err(unreadable)?,
             city: NoCalendarFormatter::try_new(date(), ExemplarCity).map_err(unreadable)?,
             list: list(ListLength::Wide)?,
             short_list: list(ListLength::Narrow)?,
-            numbers: Numbers::new(&locale)?,
+            numbers: NumberFormat::new(&locale)?,
         })
     }
 }
 
-impl Numbers {
-    fn new(locale: &Locale) -> Result<Self, Unreadable> {
+impl NumberFormat {
+    fn new(locale: &Locale) -> Result<Self, CldrError> {
         DecimalFormatter::try_new(locale.into(), DecimalFormatterOptions::default()).map(Self).map_err(unreadable)
     }
 
     pub fn written(&self, digits: &str) -> Option<String> {
-        Some(plain(self.0.format(&digits.parse::<Decimal>().ok()?)))
+        Some(plain_spaces(self.0.format(&digits.parse::<Decimal>().ok()?)))
     }
 }
 
-impl Memoizable for Numbers {
+impl Memoizable for NumberFormat {
     type Args = ();
-    type Error = Unreadable;
+    type Error = CldrError;
 
-    fn construct(tag: LanguageIdentifier, (): ()) -> Result<Self, Unreadable> {
+    fn construct(tag: LanguageIdentifier, (): ()) -> Result<Self, CldrError> {
         Self::new(&locale(&tag.to_string()))
     }
 }
@@ -94,12 +96,12 @@ fn locale(tag: &str) -> Locale {
     tag.parse().unwrap_or(Locale::UNKNOWN)
 }
 
-fn unreadable(error: impl Display) -> Unreadable {
-    Unreadable(error.to_string())
+fn unreadable(error: impl Display) -> CldrError {
+    CldrError(error.to_string())
 }
 
 /// Replaces no-break spaces with the one width available in every email client's fonts.
-pub(super) fn plain(written: impl Display) -> String {
+pub(super) fn plain_spaces(written: impl Display) -> String {
     let written = written.to_string();
     if written.is_ascii() { written } else { written.replace('\u{202f}', "\u{a0}") }
 }

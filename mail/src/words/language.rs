@@ -14,7 +14,7 @@ use intl_memoizer::concurrent::IntlLangMemoizer;
 use unic_langid::{CharacterDirection, LanguageIdentifier};
 
 use super::{
-    formats::{Formats, Numbers, Unreadable},
+    formats::{CldrError, LocaleFormats, NumberFormat},
     phrases::Phrases,
 };
 use crate::bidi;
@@ -25,15 +25,15 @@ pub(crate) const ENGLISH: &str = "en";
 /// Cache messages with a count below this. Most lines use one from a small set, e.g. "and 6 more".
 const KEPT: u64 = 200;
 
-pub(super) struct Language {
+pub(super) struct LanguageBundle {
     pub tag: String,
     pub right_to_left: bool,
-    pub formats: Formats,
+    pub formats: LocaleFormats,
     bundle: FluentBundle<Arc<FluentResource>>,
     counted: FrozenMap<String, Box<FrozenMap<u64, Box<str>>>>,
 }
 
-impl Language {
+impl LanguageBundle {
     /// Later resources override earlier ones.
     ///
     /// # Errors
@@ -41,10 +41,10 @@ impl Language {
     pub fn new(
         tag: LanguageIdentifier,
         resources: impl Iterator<Item = Arc<FluentResource>>,
-    ) -> Result<Self, Unreadable> {
+    ) -> Result<Self, CldrError> {
         let right_to_left = tag.character_direction() == CharacterDirection::RTL;
         let name = tag.to_string();
-        let formats = Formats::new(&name)?;
+        let formats = LocaleFormats::new(&name)?;
         let mut bundle = FluentBundle::new_concurrent(vec![tag]);
         // In a left-to-right language, only right-to-left values need an isolate, which we add ourselves.
         bundle.set_use_isolating(right_to_left);
@@ -54,7 +54,7 @@ impl Language {
     }
 
     /// `None` if the message is missing here, or lacks a variable.
-    pub fn say(&self, id: &str, arguments: &FluentArgs<'_>) -> Option<String> {
+    pub fn format_message(&self, id: &str, arguments: &FluentArgs<'_>) -> Option<String> {
         let pattern = self.bundle.get_message(id)?.value()?;
         let mut errors = Vec::new();
         let said = self.bundle.format_pattern(pattern, Some(arguments), &mut errors).into_owned();
@@ -62,12 +62,12 @@ impl Language {
     }
 
     /// `None` if the message is missing here, or needs more variables.
-    pub fn counted(&self, id: &str, count: i128) -> Option<Cow<'_, str>> {
+    pub fn format_counted(&self, id: &str, count: i128) -> Option<Cow<'_, str>> {
         let small = u64::try_from(count).ok().filter(|count| *count < KEPT);
         if let Some(said) = small.and_then(|count| self.counted.get(id)?.get(&count)) {
             return Some(said.into());
         }
-        let said = self.say(id, &[("count", count)].into_iter().collect())?;
+        let said = self.format_message(id, &[("count", count)].into_iter().collect())?;
         Some(match small {
             Some(count) => {
                 let of_id = self.counted.get(id);
@@ -83,7 +83,7 @@ impl Language {
     }
 
     /// Isolates a value that would reorder the text around it.
-    pub fn isolated<'v>(&self, value: FluentValue<'v>) -> FluentValue<'v> {
+    pub fn isolate_value<'v>(&self, value: FluentValue<'v>) -> FluentValue<'v> {
         match value {
             FluentValue::String(text)
                 if !self.right_to_left
@@ -91,7 +91,7 @@ impl Language {
                     && bidi::whole_isolate(&text).is_none()
                     && text.chars().any(bidi::runs_right_to_left) =>
             {
-                bidi::isolated(&text).into()
+                bidi::isolate_text(&text).into()
             }
             value => value,
         }
@@ -101,25 +101,25 @@ impl Language {
 fn number(value: &FluentValue<'_>, memoizer: &IntlLangMemoizer) -> Option<String> {
     let FluentValue::Number(number) = value else { return None };
     let digits = number.as_string();
-    memoizer.with_try_get::<Numbers, _, _>((), |numbers| numbers.written(&digits)).ok().flatten()
+    memoizer.with_try_get::<NumberFormat, _, _>((), |numbers| numbers.written(&digits)).ok().flatten()
 }
 
 /// Maximum languages with a region to cache. More regions than CLDR has must be mistakes in a directory.
 const READY: usize = 500;
 
-pub(super) struct Languages {
-    pub catalogues: Catalogues,
-    ready: FrozenMap<String, Box<Language>>,
-    english: Language,
+pub(super) struct LanguageSet {
+    pub catalogues: CatalogueMap,
+    ready: FrozenMap<String, Box<LanguageBundle>>,
+    english: LanguageBundle,
 }
 
-impl Languages {
+impl LanguageSet {
     /// Loads English now, and other languages on first use.
     ///
     /// # Errors
     /// CLDR data for English cannot be read.
-    pub fn new(catalogues: Catalogues) -> Result<Self, Unreadable> {
-        let english = language_of(&catalogues, ENGLISH, parsed(ENGLISH).unwrap_or_default())?;
+    pub fn new(catalogues: CatalogueMap) -> Result<Self, CldrError> {
+        let english = language_of(&catalogues, ENGLISH, parse_language(ENGLISH).unwrap_or_default())?;
         Ok(Self { catalogues, ready: FrozenMap::new(), english })
     }
 
@@ -128,14 +128,14 @@ impl Languages {
         Phrases { language, english: &self.english }
     }
 
-    fn language(&self, wanted: &str) -> Option<&Language> {
+    fn language(&self, wanted: &str) -> Option<&LanguageBundle> {
         if wanted == ENGLISH {
             return Some(&self.english);
         }
         if let Some(ready) = self.ready.get(wanted) {
             return Some(ready);
         }
-        let wanted = understood(wanted)?;
+        let wanted = parse_longest(wanted)?;
         let (name, catalogue) = self.look_up(&wanted)?;
         let own = &catalogue.tag;
         let region = own.region.or(wanted.region).filter(|_| self.ready.len() < READY).or(own.region);
@@ -153,37 +153,38 @@ impl Languages {
     }
 
     /// Finds the longest matching prefix of the tag, otherwise a language with the same script.
-    fn look_up(&self, wanted: &LanguageIdentifier) -> Option<(&str, &Catalogue)> {
+    fn look_up(&self, wanted: &LanguageIdentifier) -> Option<(&str, &LanguageCatalogue)> {
         let tag = wanted.to_string().to_ascii_lowercase();
         let prefixes = tag.match_indices('-').map(|(end, _)| &tag[..end]).chain([tag.as_str()]).collect::<Vec<_>>();
         let found = prefixes.into_iter().rev().find_map(|prefix| self.catalogues.get_key_value(prefix));
-        let script = completed(wanted);
-        let found = found.or_else(|| self.catalogues.iter().find(|(_, catalogue)| completed(&catalogue.tag) == script));
+        let script = likely_script(wanted);
+        let found =
+            found.or_else(|| self.catalogues.iter().find(|(_, catalogue)| likely_script(&catalogue.tag) == script));
         found.map(|(name, catalogue)| (name.as_str(), catalogue))
     }
 }
 
 /// Builds a language from file `name` and its prefixes. E.g. `de-at` overrides `de`.
 pub(super) fn language_of(
-    catalogues: &Catalogues,
+    catalogues: &CatalogueMap,
     name: &str,
     tag: LanguageIdentifier,
-) -> Result<Language, Unreadable> {
+) -> Result<LanguageBundle, CldrError> {
     let prefixes = name.match_indices('-').map(|(end, _)| &name[..end]).chain([name]);
-    let resources = prefixes.filter_map(|prefix| catalogues.get(prefix)).flat_map(Catalogue::resources);
-    Language::new(tag, resources)
+    let resources = prefixes.filter_map(|prefix| catalogues.get(prefix)).flat_map(LanguageCatalogue::resources);
+    LanguageBundle::new(tag, resources)
 }
 
-pub(super) fn parsed(tag: &str) -> Option<LanguageIdentifier> {
+pub(super) fn parse_language(tag: &str) -> Option<LanguageIdentifier> {
     tag.parse().ok().filter(|tag: &LanguageIdentifier| !tag.language.is_empty())
 }
 
 /// Parses the longest valid prefix: language, script, region and variants.
-fn understood(tag: &str) -> Option<LanguageIdentifier> {
+fn parse_longest(tag: &str) -> Option<LanguageIdentifier> {
     let tag = tag.trim().replace('_', "-");
     let mut range = tag.as_str();
     loop {
-        if let Some(understood) = parsed(range) {
+        if let Some(understood) = parse_language(range) {
             return Some(understood);
         }
         range = range.rsplit_once('-')?.0;
@@ -191,30 +192,30 @@ fn understood(tag: &str) -> Option<LanguageIdentifier> {
 }
 
 /// Fills in the likely script if it is missing.
-fn completed(tag: &LanguageIdentifier) -> (String, String) {
+fn likely_script(tag: &LanguageIdentifier) -> (String, String) {
     let mut tag = tag.clone();
     tag.maximize();
     (tag.language.to_string(), tag.script.map(|script| script.to_string()).unwrap_or_default())
 }
 
 /// Keys are tags in lower case.
-pub(crate) type Catalogues = BTreeMap<String, Catalogue>;
+pub(crate) type CatalogueMap = BTreeMap<String, LanguageCatalogue>;
 
 #[derive(Clone)]
-pub(crate) struct Catalogue {
+pub(crate) struct LanguageCatalogue {
     pub tag: LanguageIdentifier,
     files: Vec<(Arc<FluentResource>, Option<PathBuf>)>,
 }
 
 /// Selects files in a catalogue.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Files {
+pub(crate) enum CatalogueFiles {
     All,
     Shipped,
     Own,
 }
 
-impl Catalogue {
+impl LanguageCatalogue {
     pub fn new(tag: LanguageIdentifier) -> Self {
         Self { tag, files: Vec::new() }
     }
@@ -231,11 +232,11 @@ impl Catalogue {
         self.files.iter().map(|(resource, _)| resource.clone())
     }
 
-    pub fn messages(&self, of: Files) -> BTreeMap<&str, BTreeSet<&str>> {
+    pub fn messages(&self, of: CatalogueFiles) -> BTreeMap<&str, BTreeSet<&str>> {
         let wanted = |path: &Option<PathBuf>| match of {
-            Files::All => true,
-            Files::Shipped => path.is_none(),
-            Files::Own => path.is_some(),
+            CatalogueFiles::All => true,
+            CatalogueFiles::Shipped => path.is_none(),
+            CatalogueFiles::Own => path.is_some(),
         };
         let files = self.files.iter().filter(|(_, path)| wanted(path));
         let entries = files.flat_map(|(resource, _)| resource.entries());

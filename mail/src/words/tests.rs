@@ -4,8 +4,8 @@ use tidings_model::CadenceKind;
 
 use super::{language::language_of, *};
 
-fn words() -> Words {
-    Words::new(None).unwrap()
+fn words() -> LocalizedWords {
+    LocalizedWords::new(None).unwrap()
 }
 
 /// The value of a variable, whatever it is.
@@ -14,19 +14,19 @@ const VALUE: i32 = 2;
 #[test]
 fn every_language_has_the_messages_and_variables_of_english() {
     let words = words();
-    let english = words.general.catalogues[ENGLISH].messages(Files::All);
+    let english = words.general.catalogues[ENGLISH].messages(CatalogueFiles::All);
     assert!(english.len() > 110);
     assert_eq!(words.general.catalogues.len(), 12);
     for (name, catalogue) in &words.general.catalogues {
-        assert_eq!(catalogue.messages(Files::All), english, "{name}");
+        assert_eq!(catalogue.messages(CatalogueFiles::All), english, "{name}");
         let language = language_of(&words.general.catalogues, name, catalogue.tag.clone()).unwrap();
         for (id, variables) in &english {
             for count in [0, 1, 2, 5, 11, 100, 1_204] {
                 let value = |name: &str| if name == "count" { count } else { VALUE };
                 let arguments = variables.iter().map(|name| (*name, value(name))).collect();
-                let said = language.say(id, &arguments);
+                let said = language.format_message(id, &arguments);
                 if variables.iter().eq(&["count"]) {
-                    let twice = [(); 2].map(|()| language.counted(id, count.into()));
+                    let twice = [(); 2].map(|()| language.format_counted(id, count.into()));
                     assert_eq!(
                         twice.map(|counted| counted.map(Cow::into_owned)),
                         [said.clone(), said.clone()],
@@ -56,7 +56,7 @@ fn every_message_is_said_somewhere() {
         read(&Path::new(env!("CARGO_MANIFEST_DIR")).join(folder), &mut sources);
     }
     let words = words();
-    let ids: BTreeSet<_> = words.general.catalogues[ENGLISH].messages(Files::All).into_keys().collect();
+    let ids: BTreeSet<_> = words.general.catalogues[ENGLISH].messages(CatalogueFiles::All).into_keys().collect();
     // The page makes the ids of the kinds of a cadence from their names.
     let of_cadence = |id: &str| id.strip_prefix("often_").and_then(CadenceKind::named).is_some();
     let named = |id: &&&str| id.starts_with("noun_") || id.starts_with("count_") || of_cadence(id);
@@ -91,7 +91,7 @@ fn a_language_is_chosen_from_the_most_to_the_least_exact_tag() {
 #[test]
 fn a_plural_has_the_forms_of_its_language() {
     let words = words();
-    let said = |tag: &str, n: i32| words.choose([tag]).with("noun_comment", [("count", n.into())]);
+    let said = |tag: &str, n: i32| words.choose([tag]).message_with("noun_comment", [("count", n.into())]);
     for (tag, n, expected) in [
         ("en", 1, "1 comment"),
         ("en", 0, "0 comments"),
@@ -126,7 +126,8 @@ fn dates_and_numbers_are_those_of_the_region() {
         ("ja", 2025, "2月3日 14:05", "1,204,000"),
     ] {
         let phrases = words.choose([tag]);
-        let said = [phrases.short(at, this_year), phrases.number(1_204_000)].map(|said| said.replace('\u{a0}', " "));
+        let said =
+            [phrases.short_time(at, this_year), phrases.number(1_204_000)].map(|said| said.replace('\u{a0}', " "));
         assert_eq!(said, [short, number], "{tag}");
     }
     let phrases = words.choose(["pl"]);
@@ -143,16 +144,19 @@ fn a_folder_adds_a_language_and_what_it_lacks_is_english() {
     file("he.ftl", "undo = ביטול\n");
     file("de.ftl", "save = Sichern\n");
     file("de-AT.ftl", "day = Wochentag\n");
-    let words = Words::new(Some(folder.path())).unwrap();
+    let words = LocalizedWords::new(Some(folder.path())).unwrap();
     let hebrew = words.choose(["he-IL"]);
-    assert_eq!((hebrew.tag(), hebrew.direction(), hebrew.say("save")), ("he-IL", "rtl", "Save".into()));
+    assert_eq!((hebrew.tag(), hebrew.direction(), hebrew.message_text("save")), ("he-IL", "rtl", "Save".into()));
     let german = words.choose(["de"]);
-    assert_eq!((german.say("save"), german.say("on")), ("Sichern".into(), "Diese Zusammenfassung bekommen".into()));
+    assert_eq!(
+        (german.message_text("save"), german.message_text("on")),
+        ("Sichern".into(), "Diese Zusammenfassung bekommen".into())
+    );
     let austrian = words.choose(["de-AT"]);
-    assert_eq!((austrian.say("save"), austrian.say("day")), ("Sichern".into(), "Wochentag".into()));
+    assert_eq!((austrian.message_text("save"), austrian.message_text("day")), ("Sichern".into(), "Wochentag".into()));
     for (name, text, problem) in [("d e.ftl", "", "is not a language tag"), ("fr.ftl", "save = { $", "fr.ftl: ")] {
         file(name, text);
-        let error = Words::new(Some(folder.path())).err().unwrap().to_string();
+        let error = LocalizedWords::new(Some(folder.path())).err().unwrap().to_string();
         assert!(error.contains(problem), "{error}");
         fs::remove_file(folder.path().join(FOLDER).join(name)).unwrap();
     }
@@ -166,8 +170,8 @@ fn a_tenants_message_overrides_that_of_the_team_and_ours() {
     file("de.ftl", "save = Sichern\nundo = Zurücknehmen\n");
     file("acme/de.ftl", "save = Merken\n");
     file("acme/he.ftl", "undo = ביטול\n");
-    let words = Words::new(Some(folder.path())).unwrap();
-    let said = |tenant: &str, tag: &str, id: &str| words.choose_for(tenant, [tag]).say(id);
+    let words = LocalizedWords::new(Some(folder.path())).unwrap();
+    let said = |tenant: &str, tag: &str, id: &str| words.choose_for(tenant, [tag]).message_text(id);
     for (tenant, tag, id, expected) in [
         ("acme", "de", "save", "Merken"),
         ("acme", "de-CH", "undo", "Zurücknehmen"),
@@ -182,6 +186,6 @@ fn a_tenants_message_overrides_that_of_the_team_and_ours() {
     assert_eq!(words.choose_for("acme", ["fr", "he"]).tag(), "fr");
     assert_eq!(words.choose_for("bolt", ["he", "de"]).tag(), "de", "only the tenant has that language");
     file("acme/fr.ftl", "save = { $");
-    let error = Words::new(Some(folder.path())).err().unwrap().to_string();
+    let error = LocalizedWords::new(Some(folder.path())).err().unwrap().to_string();
     assert!(error.starts_with("acme/fr.ftl: "), "{error}");
 }

@@ -17,9 +17,9 @@ const ENDED: u32 = 2;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Refusals {
+pub struct RefusalHistory {
     /// Each recipient once. An accepted one clears the list.
-    pub in_a_row: Vec<Refused>,
+    pub in_a_row: Vec<RefusedRecipient>,
     /// Messages which opened the breaker or probed in vain. They cannot open it again.
     pub openers: Vec<Uuid>,
     /// Digests that ended because of these refusals, or later ones.
@@ -32,9 +32,9 @@ pub struct Refusals {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refused {
+pub struct RefusedRecipient {
     pub message: Uuid,
-    /// A [`tag`].
+    /// A [`hash_tag`].
     pub recipient: u32,
     pub domain: u32,
     /// The digest or message ended with this refusal.
@@ -43,7 +43,7 @@ pub struct Refused {
 
 /// Pseudonym of a recipient or domain: 32 bits of a hash, short enough to be shared by many.
 #[must_use]
-pub fn tag(text: &str) -> u32 {
+pub fn hash_tag(text: &str) -> u32 {
     let hash = Sha256::digest(text.to_lowercase());
     u32::from_be_bytes([hash[0], hash[1], hash[2], hash[3]])
 }
@@ -59,7 +59,7 @@ pub struct DomainRun {
 
 impl DomainRun {
     /// Counts a message and returns `true` if its domain differs from the one before.
-    pub fn count(&mut self, domain: u32) -> bool {
+    pub fn count_message(&mut self, domain: u32) -> bool {
         let is_other = self.total > 0 && self.domain != domain;
         let length = if is_other { 1 } else { self.length.saturating_add(1) };
         *self = Self { domain, length, total: self.total.saturating_add(1) };
@@ -68,15 +68,15 @@ impl DomainRun {
 
     /// Returns `true` if the latest hundred messages, or all if there are fewer, had one domain.
     #[must_use]
-    pub const fn is_alone(self, refusals: &Refusals) -> bool {
+    pub const fn is_alone(self, refusals: &RefusalHistory) -> bool {
         self.length >= ALONE || (self.length == self.total && !refusals.is_mixed)
     }
 }
 
-impl Refusals {
+impl RefusalHistory {
     /// Adds a refused recipient. Returns `true` if the relay is now to blame: enough were refused, in two
     /// domains or in the only one (`is_alone`).
-    pub(super) fn add(&mut self, refused: Refused, is_alone: bool) -> bool {
+    pub(super) fn record_refusal(&mut self, refused: RefusedRecipient, is_alone: bool) -> bool {
         self.in_a_row.retain(|other| other.recipient != refused.recipient);
         self.in_a_row.push(refused);
         let surplus = self.in_a_row.len().saturating_sub(IN_A_ROW);
@@ -89,9 +89,9 @@ impl Refusals {
         self.openers.contains(&message)
     }
 
-    pub(super) fn blamed(mut self) -> Self {
+    pub(super) fn into_openers(mut self) -> Self {
         self.ended = 0;
-        for Refused { message, ended, .. } in std::mem::take(&mut self.in_a_row) {
+        for RefusedRecipient { message, ended, .. } in std::mem::take(&mut self.in_a_row) {
             self = Self { ended: self.ended + u32::from(ended), ..self.opened_by(message) };
         }
         self
@@ -109,7 +109,7 @@ impl Refusals {
         self.ended < ENDED
     }
 
-    pub(super) fn accepted(self) -> Self {
+    pub(super) fn reset_streak(self) -> Self {
         Self { in_a_row: Vec::new(), ended: 0, ..self }
     }
 }

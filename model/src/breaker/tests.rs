@@ -14,52 +14,52 @@ fn message(n: u128) -> Uuid {
 }
 
 /// A relay after these signs, one a second, each of a message of its own.
-fn after(signs: &[Sign]) -> Breaker {
-    (1_i64..).zip(signs).fold(Breaker::default(), |breaker, (second, sign)| {
+fn after(signs: &[RelayObservation]) -> CircuitBreaker {
+    (1_i64..).zip(signs).fold(CircuitBreaker::default(), |breaker, (second, sign)| {
         let message = message(second.unsigned_abs().into());
-        breaker.after(message, *sign, "421 no", at(second)).unwrap_or(breaker)
+        breaker.after_attempt(message, *sign, "421 no", at(second)).unwrap_or(breaker)
     })
 }
 
 /// Why it is open, and for how many seconds.
-fn open(breaker: &Breaker) -> Option<(Cause, i64)> {
+fn open(breaker: &CircuitBreaker) -> Option<(BreakerCause, i64)> {
     breaker.open.as_ref().map(|open| (open.cause, open.until.duration_since(open.since).as_secs()))
 }
 
 /// `breaker` with message 7 trying it.
-fn tried(breaker: &Breaker, now: Timestamp) -> Breaker {
-    match breaker.ask(message(7), now) {
-        Answer::Try(next) => *next,
+fn tried(breaker: &CircuitBreaker, now: Timestamp) -> CircuitBreaker {
+    match breaker.admit_message(message(7), now) {
+        BreakerDecision::Try(next) => *next,
         other => panic!("{other:?}"),
     }
 }
 
 /// A refused recipient of a domain, at a relay with several domains.
-const fn refused(recipient: u32, domain: u32) -> Sign {
-    Sign::Refused { recipient, domain, is_alone: false, ended: false }
+const fn refused(recipient: u32, domain: u32) -> RelayObservation {
+    RelayObservation::Refused { recipient, domain, is_alone: false, ended: false }
 }
 
-const OUTAGE: Sign = Sign::Fault(Cause::Outage);
+const OUTAGE: RelayObservation = RelayObservation::Fault(BreakerCause::Outage);
 
 #[test]
 fn only_faults_of_the_relay_open_its_breaker() {
-    let (well, bounced) = (Sign::Well(1), Sign::Bounced);
+    let (well, bounced) = (RelayObservation::Well(1), RelayObservation::Bounced);
     for (signs, expected) in [
-        (vec![Sign::Fault(Cause::Policy)], Some((Cause::Policy, 300))),
-        (vec![Sign::Fault(Cause::Configuration)], Some((Cause::Configuration, 300))),
-        (vec![Sign::Fault(Cause::Throttled)], Some((Cause::Throttled, 60))),
+        (vec![RelayObservation::Fault(BreakerCause::Policy)], Some((BreakerCause::Policy, 300))),
+        (vec![RelayObservation::Fault(BreakerCause::Configuration)], Some((BreakerCause::Configuration, 300))),
+        (vec![RelayObservation::Fault(BreakerCause::Throttled)], Some((BreakerCause::Throttled, 60))),
         (vec![OUTAGE; 4], None),
-        (vec![OUTAGE; 5], Some((Cause::Outage, 30))),
+        (vec![OUTAGE; 5], Some((BreakerCause::Outage, 30))),
         ([vec![OUTAGE; 4], vec![well], vec![OUTAGE; 4]].concat(), None),
-        ([vec![OUTAGE; 4], vec![Sign::Answered], vec![OUTAGE; 4]].concat(), None),
-        ([vec![OUTAGE; 4], vec![Sign::Nothing], vec![OUTAGE]].concat(), Some((Cause::Outage, 30))),
+        ([vec![OUTAGE; 4], vec![RelayObservation::Answered], vec![OUTAGE; 4]].concat(), None),
+        ([vec![OUTAGE; 4], vec![RelayObservation::Nothing], vec![OUTAGE]].concat(), Some((BreakerCause::Outage, 30))),
         (vec![bounced; 99], None),
-        (vec![bounced; 100], Some((Cause::Bounces, 1800))),
+        (vec![bounced; 100], Some((BreakerCause::Bounces, 1800))),
         ([vec![well; 90], vec![bounced; 9]].concat(), None),
-        ([vec![well; 90], vec![bounced; 10]].concat(), Some((Cause::Bounces, 1800))),
-        ([vec![Sign::Well(5000)], vec![bounced; 11]].concat(), None),
-        ([vec![Sign::Well(5000)], vec![bounced; 12]].concat(), Some((Cause::Bounces, 1800))),
-        (vec![Sign::Answered, Sign::Nothing], None),
+        ([vec![well; 90], vec![bounced; 10]].concat(), Some((BreakerCause::Bounces, 1800))),
+        ([vec![RelayObservation::Well(5000)], vec![bounced; 11]].concat(), None),
+        ([vec![RelayObservation::Well(5000)], vec![bounced; 12]].concat(), Some((BreakerCause::Bounces, 1800))),
+        (vec![RelayObservation::Answered, RelayObservation::Nothing], None),
     ] {
         assert_eq!(open(&after(&signs)), expected, "{} x {:?} ...", signs.len(), signs.first());
     }
@@ -67,61 +67,70 @@ fn only_faults_of_the_relay_open_its_breaker() {
 
 #[test]
 fn a_late_bounce_counts_instead_of_its_acceptance() {
-    let mut breaker = after(&[Sign::Well(100)]);
+    let mut breaker = after(&[RelayObservation::Well(100)]);
     for n in 1..10 {
-        breaker = breaker.reported(Evidence::Bounced, at(200)).unwrap();
+        breaker = breaker.after_report(DeliveryEvidence::Bounced, at(200)).unwrap();
         assert_eq!((breaker.sent, breaker.bounced, open(&breaker)), (100 - n, n, None));
     }
-    let tenth = breaker.reported(Evidence::Bounced, at(201)).unwrap();
-    assert_eq!(open(&tenth), Some((Cause::Bounces, 1800)));
-    assert_eq!(tenth.reported(Evidence::Bounced, at(202)), None);
-    assert_eq!(tried(&tenth, at(5000)).reported(Evidence::Bounced, at(5001)), None, "the probe is another message");
-    assert_eq!(Breaker::default().reported(Evidence::Bounced, at(1)).unwrap().bounced, 1);
+    let tenth = breaker.after_report(DeliveryEvidence::Bounced, at(201)).unwrap();
+    assert_eq!(open(&tenth), Some((BreakerCause::Bounces, 1800)));
+    assert_eq!(tenth.after_report(DeliveryEvidence::Bounced, at(202)), None);
+    assert_eq!(
+        tried(&tenth, at(5000)).after_report(DeliveryEvidence::Bounced, at(5001)),
+        None,
+        "the probe is another message"
+    );
+    assert_eq!(CircuitBreaker::default().after_report(DeliveryEvidence::Bounced, at(1)).unwrap().bounced, 1);
 }
 
 #[test]
 fn three_complaints_in_a_thousand_messages_open_a_breaker() {
     let complaints = |taken: u32, complaints: usize| {
-        let taken = after(&[Sign::Well(taken)]);
-        let told = |breaker: Breaker, _| breaker.reported(Evidence::Complained, at(9)).unwrap_or(breaker);
+        let taken = after(&[RelayObservation::Well(taken)]);
+        let told =
+            |breaker: CircuitBreaker, _| breaker.after_report(DeliveryEvidence::Complained, at(9)).unwrap_or(breaker);
         (0..complaints).fold(taken, told)
     };
     for (taken, of, expected) in [
         (0, 2, None),
-        (0, 3, Some((Cause::Complaints, 1800))),
-        (50, 3, Some((Cause::Complaints, 1800))),
+        (0, 3, Some((BreakerCause::Complaints, 1800))),
+        (50, 3, Some((BreakerCause::Complaints, 1800))),
         (1_000, 2, None),
-        (1_000, 3, Some((Cause::Complaints, 1800))),
+        (1_000, 3, Some((BreakerCause::Complaints, 1800))),
         (1_001, 3, None),
         (1_900, 5, None),
-        (1_900, 6, Some((Cause::Complaints, 1800))),
-        (500_000, 3, Some((Cause::Complaints, 1800))),
+        (1_900, 6, Some((BreakerCause::Complaints, 1800))),
+        (500_000, 3, Some((BreakerCause::Complaints, 1800))),
     ] {
         assert_eq!(open(&complaints(taken, of)), expected, "{of} of {taken}");
     }
-    let half = complaints(1_900, 5).after(message(1), Sign::Well(100), "", at(10)).unwrap();
+    let half = complaints(1_900, 5).after_attempt(message(1), RelayObservation::Well(100), "", at(10)).unwrap();
     assert_eq!((half.taken, half.complained), (1_000, 2), "the older half is forgotten");
     let opened = complaints(0, 3);
-    assert_eq!(opened.reported(Evidence::Complained, at(10)), None);
-    let closed = tried(&opened, at(5_000)).after(message(7), Sign::Well(1), "", at(5_000));
-    assert_eq!(closed, Some(Breaker::closed()));
+    assert_eq!(opened.after_report(DeliveryEvidence::Complained, at(10)), None);
+    let closed = tried(&opened, at(5_000)).after_attempt(message(7), RelayObservation::Well(1), "", at(5_000));
+    assert_eq!(closed, Some(CircuitBreaker::closed()));
 }
 
 #[test]
 fn a_sign_is_split_between_the_relay_and_the_mail() {
     for (sign, of_relay, of_mail) in [
-        (Sign::Well(7), Sign::Well(0), Sign::Well(7)),
-        (Sign::Bounced, Sign::Works, Sign::Bounced),
-        (refused(1, 1), refused(1, 1), Sign::Nothing),
-        (Sign::Answered, Sign::Answered, Sign::Nothing),
-        (OUTAGE, OUTAGE, Sign::Nothing),
-        (Sign::Fault(Cause::Policy), Sign::Fault(Cause::Policy), Sign::Nothing),
-        (Sign::Nothing, Sign::Nothing, Sign::Nothing),
+        (RelayObservation::Well(7), RelayObservation::Well(0), RelayObservation::Well(7)),
+        (RelayObservation::Bounced, RelayObservation::Works, RelayObservation::Bounced),
+        (refused(1, 1), refused(1, 1), RelayObservation::Nothing),
+        (RelayObservation::Answered, RelayObservation::Answered, RelayObservation::Nothing),
+        (OUTAGE, OUTAGE, RelayObservation::Nothing),
+        (
+            RelayObservation::Fault(BreakerCause::Policy),
+            RelayObservation::Fault(BreakerCause::Policy),
+            RelayObservation::Nothing,
+        ),
+        (RelayObservation::Nothing, RelayObservation::Nothing, RelayObservation::Nothing),
     ] {
         assert_eq!((sign.of_relay(), sign.of_mail()), (of_relay, of_mail), "{sign:?}");
     }
-    let mail = Cause::ALL.into_iter().filter(|cause| cause.is_about_mail());
-    assert_eq!(mail.collect::<Vec<_>>(), [Cause::Bounces, Cause::Complaints]);
+    let mail = BreakerCause::ALL.into_iter().filter(|cause| cause.is_about_mail());
+    assert_eq!(mail.collect::<Vec<_>>(), [BreakerCause::Bounces, BreakerCause::Complaints]);
 }
 
 #[test]
@@ -129,71 +138,74 @@ fn the_name_of_a_breaker_has_its_relay_and_its_tenant() {
     for (relay, tenant, expected) in
         [("ses", None, "ses"), ("ses", Some("acme"), "ses/acme"), ("ses", Some("a/b"), "ses/a/b")]
     {
-        let name = name(relay, tenant);
-        assert_eq!((name.as_str(), parts(&name)), (expected, (relay, tenant)));
+        let name = breaker_name(relay, tenant);
+        assert_eq!((name.as_str(), split_name(&name)), (expected, (relay, tenant)));
     }
 }
 
 #[test]
 fn failures_that_are_far_apart_are_no_outage() {
-    let mut breaker = Breaker::default();
+    let mut breaker = CircuitBreaker::default();
     for n in 0..40 {
-        breaker = breaker.after(message(1), OUTAGE, "", at(n * 76)).unwrap();
+        breaker = breaker.after_attempt(message(1), OUTAGE, "", at(n * 76)).unwrap();
     }
     assert_eq!((open(&breaker), breaker.failures), (None, 4));
 }
 
 #[test]
 fn one_message_at_a_time_probes_an_open_relay() {
-    let breaker = after(&[Sign::Fault(Cause::Policy)]);
-    assert_eq!(breaker.ask(message(7), at(2)), Answer::Wait { until: at(7) });
-    assert_eq!(breaker.ask(message(7), at(300)), Answer::Wait { until: at(301) });
+    let breaker = after(&[RelayObservation::Fault(BreakerCause::Policy)]);
+    assert_eq!(breaker.admit_message(message(7), at(2)), BreakerDecision::Wait { until: at(7) });
+    assert_eq!(breaker.admit_message(message(7), at(300)), BreakerDecision::Wait { until: at(301) });
     let tried = tried(&breaker, at(301));
-    assert_eq!(tried.ask(message(8), at(302)), Answer::Wait { until: at(302 + 300) });
+    assert_eq!(tried.admit_message(message(8), at(302)), BreakerDecision::Wait { until: at(302 + 300) });
     // After a crash the same message asks again.
-    assert!(matches!(tried.ask(message(7), at(303)), Answer::Try(_)));
-    assert!(matches!(tried.ask(message(8), at(301 + 900)), Answer::Try(_)), "it is not waited for without end");
+    assert!(matches!(tried.admit_message(message(7), at(303)), BreakerDecision::Try(_)));
+    assert!(
+        matches!(tried.admit_message(message(8), at(301 + 900)), BreakerDecision::Try(_)),
+        "it is not waited for without end"
+    );
     // An attempt that began before changes nothing.
-    assert_eq!(tried.after(message(8), Sign::Well(1), "", at(302)), None);
-    assert_eq!(tried.after(message(8), Sign::Fault(Cause::Outage), "", at(302)), None);
+    assert_eq!(tried.after_attempt(message(8), RelayObservation::Well(1), "", at(302)), None);
+    assert_eq!(tried.after_attempt(message(8), RelayObservation::Fault(BreakerCause::Outage), "", at(302)), None);
 }
 
 #[test]
 fn a_probe_closes_the_breaker_or_opens_it_for_longer() {
     let [policy, outage, bounces, login] =
-        [Cause::Policy, Cause::Outage, Cause::Bounces, Cause::Configuration].map(|cause| {
-            let mut breaker = Breaker::default().opening(cause, "no", at(0), 1);
+        [BreakerCause::Policy, BreakerCause::Outage, BreakerCause::Bounces, BreakerCause::Configuration].map(|cause| {
+            let mut breaker = CircuitBreaker::default().open_for_cause(cause, "no", at(0), 1);
             breaker.open.as_mut().unwrap().until = at(100);
             breaker
         });
     for (breaker, sign, expected) in [
-        (&policy, Sign::Well(1), None),
-        (&policy, Sign::Bounced, None),
-        (&policy, Sign::Fault(Cause::Policy), Some((Cause::Policy, 100 + 600))),
-        (&policy, OUTAGE, Some((Cause::Outage, 100 + 60))),
-        (&policy, Sign::Answered, Some((Cause::Policy, 100))),
-        (&policy, Sign::Nothing, Some((Cause::Policy, 100))),
-        (&outage, Sign::Answered, None),
-        (&login, Sign::Answered, None),
-        (&outage, Sign::Bounced, None),
-        (&bounces, Sign::Bounced, Some((Cause::Bounces, 100 + 3600))),
-        (&bounces, Sign::Answered, Some((Cause::Bounces, 100))),
-        (&bounces, Sign::Well(1), None),
+        (&policy, RelayObservation::Well(1), None),
+        (&policy, RelayObservation::Bounced, None),
+        (&policy, RelayObservation::Fault(BreakerCause::Policy), Some((BreakerCause::Policy, 100 + 600))),
+        (&policy, OUTAGE, Some((BreakerCause::Outage, 100 + 60))),
+        (&policy, RelayObservation::Answered, Some((BreakerCause::Policy, 100))),
+        (&policy, RelayObservation::Nothing, Some((BreakerCause::Policy, 100))),
+        (&outage, RelayObservation::Answered, None),
+        (&login, RelayObservation::Answered, None),
+        (&outage, RelayObservation::Bounced, None),
+        (&bounces, RelayObservation::Bounced, Some((BreakerCause::Bounces, 100 + 3600))),
+        (&bounces, RelayObservation::Answered, Some((BreakerCause::Bounces, 100))),
+        (&bounces, RelayObservation::Well(1), None),
     ] {
-        let next = tried(breaker, at(100)).after(message(7), sign, "no", at(100)).unwrap();
+        let next = tried(breaker, at(100)).after_attempt(message(7), sign, "no", at(100)).unwrap();
         assert_eq!(open(&next), expected, "{:?} {sign:?}", open(breaker));
         if expected.is_some() {
             assert_eq!(next.open.unwrap().probe, None, "the next message may try it");
         } else {
-            assert_eq!(next, Breaker::closed());
+            assert_eq!(next, CircuitBreaker::closed());
         }
     }
 }
 
 #[test]
 fn three_recipients_in_a_row_that_are_refused_open_the_breaker() {
-    let alone = |recipient| Sign::Refused { recipient, domain: 1, is_alone: true, ended: false };
-    let open_now = Some((Cause::Refusals, 300));
+    let alone = |recipient| RelayObservation::Refused { recipient, domain: 1, is_alone: true, ended: false };
+    let open_now = Some((BreakerCause::Refusals, 300));
     for (signs, expected) in [
         (vec![refused(1, 1), refused(2, 1), refused(3, 2)], open_now),
         (vec![refused(1, 1), refused(2, 1), refused(3, 1)], None),
@@ -202,11 +214,14 @@ fn three_recipients_in_a_row_that_are_refused_open_the_breaker() {
         (vec![alone(1), alone(2)], None),
         // One recipient counts once.
         (vec![refused(1, 1), refused(1, 1), refused(2, 2)], None),
-        (vec![refused(1, 1), refused(2, 2), Sign::Well(1), refused(3, 3)], None),
-        (vec![refused(1, 1), refused(2, 2), Sign::Well(0), refused(3, 3)], None),
+        (vec![refused(1, 1), refused(2, 2), RelayObservation::Well(1), refused(3, 3)], None),
+        (vec![refused(1, 1), refused(2, 2), RelayObservation::Well(0), refused(3, 3)], None),
         // An address that does not exist is not accepted, and is not refused like the others.
-        (vec![refused(1, 1), refused(2, 2), Sign::Bounced, refused(3, 3)], open_now),
-        (vec![refused(1, 1), refused(2, 2), Sign::Answered, Sign::Works, refused(3, 3)], open_now),
+        (vec![refused(1, 1), refused(2, 2), RelayObservation::Bounced, refused(3, 3)], open_now),
+        (
+            vec![refused(1, 1), refused(2, 2), RelayObservation::Answered, RelayObservation::Works, refused(3, 3)],
+            open_now,
+        ),
     ] {
         assert_eq!(open(&after(&signs)), expected, "{signs:?}");
     }
@@ -217,11 +232,11 @@ fn a_relay_has_one_domain_if_its_latest_hundred_messages_have() {
     let run = |domains: &[(u32, u32)]| {
         let mut run = DomainRun::default();
         domains.iter().flat_map(|(domain, count)| (0..*count).map(move |_| *domain)).for_each(|domain| {
-            run.count(domain);
+            run.count_message(domain);
         });
         run
     };
-    let (known, mixed) = (Refusals::default(), Refusals { is_mixed: true, ..Refusals::default() });
+    let (known, mixed) = (RefusalHistory::default(), RefusalHistory { is_mixed: true, ..RefusalHistory::default() });
     for (domains, new, old) in [
         (&[(1, 3)][..], true, false),
         (&[(1, 100)], true, true),
@@ -233,35 +248,44 @@ fn a_relay_has_one_domain_if_its_latest_hundred_messages_have() {
         assert_eq!((run.is_alone(&known), run.is_alone(&mixed)), (new, old), "{domains:?}");
     }
     let mut run = DomainRun::default();
-    assert_eq!([1, 1, 2, 2, 1].map(|domain| run.count(domain)), [false, false, true, false, true]);
+    assert_eq!([1, 1, 2, 2, 1].map(|domain| run.count_message(domain)), [false, false, true, false, true]);
 }
 
 #[test]
 fn a_message_opens_a_breaker_once_and_tries_it_after_the_others() {
-    let policy = Sign::Fault(Cause::Policy);
+    let policy = RelayObservation::Fault(BreakerCause::Policy);
     let opened = after(&[policy]);
-    assert!(!Breaker::default().charges(message(1), AttemptClass::Policy), "the first time is the relay's");
-    assert_eq!(opened.ask(message(1), at(301)), Answer::Wait { until: at(361) });
-    assert!(matches!(opened.ask(message(2), at(301)), Answer::Try(_)));
+    assert!(
+        !CircuitBreaker::default().charges_message(message(1), AttemptClass::Policy),
+        "the first time is the relay's"
+    );
+    assert_eq!(opened.admit_message(message(1), at(301)), BreakerDecision::Wait { until: at(361) });
+    assert!(matches!(opened.admit_message(message(2), at(301)), BreakerDecision::Try(_)));
     // Nobody else waits: it is half open for the one that opened it.
-    let Answer::Try(tries) = opened.ask(message(1), at(361)) else { panic!("not half open") };
-    assert!(tries.charges(message(1), AttemptClass::Policy));
-    let undecided = tries.after(message(1), policy, "no", at(362)).unwrap();
-    assert_eq!(open(&undecided), Some((Cause::Policy, 300)), "it does not open again");
-    assert!(matches!(undecided.ask(message(2), at(362)), Answer::Try(_)));
+    let BreakerDecision::Try(tries) = opened.admit_message(message(1), at(361)) else { panic!("not half open") };
+    assert!(tries.charges_message(message(1), AttemptClass::Policy));
+    let undecided = tries.after_attempt(message(1), policy, "no", at(362)).unwrap();
+    assert_eq!(open(&undecided), Some((BreakerCause::Policy, 300)), "it does not open again");
+    assert!(matches!(undecided.admit_message(message(2), at(362)), BreakerDecision::Try(_)));
     // Another one is accepted.
-    let closed = tried(&opened, at(301)).after(message(7), Sign::Well(1), "", at(302)).unwrap();
-    assert!(closed.charges(message(1), AttemptClass::Policy) && !closed.charges(message(2), AttemptClass::Policy));
-    assert_eq!(closed.after(message(1), policy, "no", at(303)), None);
-    assert_eq!(open(&closed.after(message(2), policy, "no", at(303)).unwrap()), Some((Cause::Policy, 300)));
+    let closed = tried(&opened, at(301)).after_attempt(message(7), RelayObservation::Well(1), "", at(302)).unwrap();
+    assert!(
+        closed.charges_message(message(1), AttemptClass::Policy)
+            && !closed.charges_message(message(2), AttemptClass::Policy)
+    );
+    assert_eq!(closed.after_attempt(message(1), policy, "no", at(303)), None);
+    assert_eq!(
+        open(&closed.after_attempt(message(2), policy, "no", at(303)).unwrap()),
+        Some((BreakerCause::Policy, 300))
+    );
 }
 
 #[test]
 fn the_message_that_opened_a_breaker_asks_seldom_and_tries_it_a_minute_after_the_others() {
-    let opened = after(&[Sign::Fault(Cause::Policy)]);
+    let opened = after(&[RelayObservation::Fault(BreakerCause::Policy)]);
     for (n, asks, tries) in [(1, 4, 361), (2, 7, 301)] {
         let (mut asked, mut now) = (0, at(1));
-        while let Answer::Wait { until } = opened.ask(message(n), now) {
+        while let BreakerDecision::Wait { until } = opened.admit_message(message(n), now) {
             (asked, now) = (asked + 1, until);
         }
         assert_eq!((asked, now), (asks, at(tries)), "{n}");
@@ -277,7 +301,7 @@ fn simulated(begin: &[i64], healed: i64) -> (usize, usize) {
         was_refused: bool,
     }
     let mut waiting: Vec<_> = begin.iter().map(|at| Some(Waiting { at: *at, was_refused: false })).collect();
-    let (mut breaker, mut ended, mut sent) = (Breaker::default(), 0, 0);
+    let (mut breaker, mut ended, mut sent) = (CircuitBreaker::default(), 0, 0);
     while let Some((n, Waiting { at: second, was_refused })) =
         waiting.iter().enumerate().filter_map(|(n, one)| Some((n, (*one)?))).min_by_key(|(_, one)| one.at)
     {
@@ -285,24 +309,24 @@ fn simulated(begin: &[i64], healed: i64) -> (usize, usize) {
             break;
         }
         let (id, now, tag) = (message(n as u128), at(second), u32::try_from(n).unwrap());
-        match breaker.ask(id, now) {
-            Answer::Wait { until } => {
+        match breaker.admit_message(id, now) {
+            BreakerDecision::Wait { until } => {
                 waiting[n] = Some(Waiting { at: until.duration_since(at(0)).as_secs().max(second + 1), was_refused });
                 continue;
             }
-            Answer::Try(next) => breaker = *next,
-            Answer::Go => {}
+            BreakerDecision::Try(next) => breaker = *next,
+            BreakerDecision::Go => {}
         }
         let sign = if second >= healed {
             (waiting[n], sent) = (None, sent + 1);
-            Sign::Well(1)
+            RelayObservation::Well(1)
         } else {
-            let ends = breaker.charges(id, AttemptClass::Refused) && was_refused;
+            let ends = breaker.charges_message(id, AttemptClass::Refused) && was_refused;
             waiting[n] = (!ends).then_some(Waiting { at: second + 60, was_refused: true });
             ended += usize::from(ends);
-            Sign::Refused { recipient: tag, domain: tag, is_alone: false, ended: ends }
+            RelayObservation::Refused { recipient: tag, domain: tag, is_alone: false, ended: ends }
         };
-        breaker = breaker.after(id, sign, "550 no", now).unwrap_or(breaker);
+        breaker = breaker.after_attempt(id, sign, "550 no", now).unwrap_or(breaker);
     }
     (ended, sent)
 }
@@ -325,25 +349,26 @@ fn of_ten_messages_at_a_relay_that_refuses_all_at_most_two_end() {
 
 #[test]
 fn a_relay_that_an_operator_opened_stays_open_until_closed() {
-    let opened = Breaker::default().opened("they are moving", at(0));
+    let opened = CircuitBreaker::default().open_by_operator("they are moving", at(0));
     for days in [1, 1000] {
-        assert!(matches!(opened.ask(message(7), at(86_400 * days)), Answer::Wait { .. }));
+        assert!(matches!(opened.admit_message(message(7), at(86_400 * days)), BreakerDecision::Wait { .. }));
     }
-    assert_eq!(opened.ask(message(7), at(0)), Answer::Wait { until: at(5) });
-    assert_eq!(opened.ask(message(7), at(86_400)), Answer::Wait { until: at(86_700) });
-    assert_eq!(Breaker::closed().ask(message(7), at(1)), Answer::Go);
+    assert_eq!(opened.admit_message(message(7), at(0)), BreakerDecision::Wait { until: at(5) });
+    assert_eq!(opened.admit_message(message(7), at(86_400)), BreakerDecision::Wait { until: at(86_700) });
+    assert_eq!(CircuitBreaker::closed().admit_message(message(7), at(1)), BreakerDecision::Go);
 }
 
-fn any_sign() -> impl Strategy<Value = Sign> {
+fn any_sign() -> impl Strategy<Value = RelayObservation> {
     prop_oneof![
-        (1..100_u32).prop_map(Sign::Well),
-        Just(Sign::Bounced),
-        Just(Sign::Answered),
-        Just(Sign::Nothing),
-        Just(Sign::Works),
-        (0..4_u32, 0..2_u32, any::<bool>(), any::<bool>())
-            .prop_map(|(recipient, domain, is_alone, ended)| { Sign::Refused { recipient, domain, is_alone, ended } }),
-        prop::sample::select(&Cause::ALL[..5]).prop_map(Sign::Fault),
+        (1..100_u32).prop_map(RelayObservation::Well),
+        Just(RelayObservation::Bounced),
+        Just(RelayObservation::Answered),
+        Just(RelayObservation::Nothing),
+        Just(RelayObservation::Works),
+        (0..4_u32, 0..2_u32, any::<bool>(), any::<bool>()).prop_map(|(recipient, domain, is_alone, ended)| {
+            RelayObservation::Refused { recipient, domain, is_alone, ended }
+        }),
+        prop::sample::select(&BreakerCause::ALL[..5]).prop_map(RelayObservation::Fault),
     ]
 }
 
@@ -351,15 +376,15 @@ proptest! {
     /// Messages ask and come back in any order. At most one is trying an open relay, and none before its time.
     #[test]
     fn never_do_two_messages_try_a_relay_at_once(steps in prop::collection::vec((0..4_u128, any_sign(), 0..400_i64), 1..200)) {
-        let mut breaker = Breaker::default();
+        let mut breaker = CircuitBreaker::default();
         let mut now = at(0);
         let mut trying: Option<(u128, Timestamp)> = None;
         for (n, sign, seconds) in steps {
             now += SignedDuration::from_secs(seconds);
-            match breaker.ask(message(n), now) {
-                Answer::Go => prop_assert!(breaker.open.is_none()),
-                Answer::Wait { until } => prop_assert!(until > now && breaker.open.is_some()),
-                Answer::Try(next) => {
+            match breaker.admit_message(message(n), now) {
+                BreakerDecision::Go => prop_assert!(breaker.open.is_none()),
+                BreakerDecision::Wait { until } => prop_assert!(until > now && breaker.open.is_some()),
+                BreakerDecision::Try(next) => {
                     let open = breaker.open.as_ref().unwrap();
                     prop_assert!(now >= open.until);
                     prop_assert!(trying.is_none_or(|(other, until)| other == n || now >= until));
@@ -367,7 +392,7 @@ proptest! {
                     breaker = *next;
                 }
             }
-            if let Some(next) = breaker.after(message(n), sign, "why", now) {
+            if let Some(next) = breaker.after_attempt(message(n), sign, "why", now) {
                 if next.open.as_ref().is_none_or(|open| open.probe.is_none()) {
                     trying = None;
                 }
@@ -387,9 +412,9 @@ proptest! {
     fn a_relay_that_works_again_is_closed_by_one_message(signs in prop::collection::vec(any_sign(), 0..50)) {
         let breaker = after(&signs);
         let later = at(1_000_000);
-        if let Answer::Try(tried) = breaker.ask(message(99_999), later) {
-            let closed = tried.after(message(99_999), Sign::Well(1), "", later).unwrap();
-            prop_assert_eq!(closed.ask(message(1), later), Answer::Go);
+        if let BreakerDecision::Try(tried) = breaker.admit_message(message(99_999), later) {
+            let closed = tried.after_attempt(message(99_999), RelayObservation::Well(1), "", later).unwrap();
+            prop_assert_eq!(closed.admit_message(message(1), later), BreakerDecision::Go);
         } else {
             prop_assert!(breaker.open.is_none());
         }

@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use jiff::civil::Weekday;
 
-use super::words::{day, day_name};
+use super::words::{day_name, parse_day};
 
 /// Consecutive weekdays, e.g. `sun-thu`, or just `fri`. May wrap around the end of the week.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ impl FromStr for DayRange {
     /// Quotes the word and shows a correct one.
     fn from_str(text: &str) -> Result<Self, String> {
         let (first, last) = text.split_once('-').unwrap_or((text, text));
-        Ok(Self { first: day(first)?, last: day(last)? })
+        Ok(Self { first: parse_day(first)?, last: parse_day(last)? })
     }
 }
 
@@ -92,7 +92,7 @@ mod tests {
             (&["mon", "wed"], None),
             (&[], None),
         ] {
-            let all: Vec<_> = days.iter().map(|name| day(name).unwrap()).collect();
+            let all: Vec<_> = days.iter().map(|name| parse_day(name).unwrap()).collect();
             assert_eq!(DayRange::covering(&all).map(|range| range.to_string()).as_deref(), range, "{days:?}");
         }
     }

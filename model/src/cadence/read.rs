@@ -4,8 +4,8 @@ use std::{fmt, str::FromStr};
 
 use super::{
     Cadence,
-    cron::Cron,
-    words::{day, day_name, duration, number, time, written},
+    cron::CronSchedule,
+    words::{day_name, format_duration, parse_day, parse_duration, parse_number, parse_time},
 };
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -95,9 +95,9 @@ impl Cadence {
 
     /// E.g. `08:00`, `mon` or `1`. `None` if this kind does not have the field.
     #[must_use]
-    pub fn word(&self, field: CadenceField) -> Option<String> {
+    pub fn field_text(&self, field: CadenceField) -> Option<String> {
         match (field, self) {
-            (CadenceField::Time, _) => self.time().map(|time| time.strftime("%H:%M").to_string()),
+            (CadenceField::Time, _) => self.configured_time().map(|time| time.strftime("%H:%M").to_string()),
             (CadenceField::Weekday, Self::Weekly(day, _)) => Some(day_name(*day).to_owned()),
             (CadenceField::Date, Self::Monthly(day, _)) => Some(day.to_string()),
             _ => None,
@@ -110,11 +110,11 @@ impl FromStr for Cadence {
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
         let words: Vec<_> = text.split_ascii_whitespace().collect();
-        read(&words).map_err(|problem| ParseError { text: text.to_owned(), problem })
+        parse_cadence(&words).map_err(|problem| ParseError { text: text.to_owned(), problem })
     }
 }
 
-fn read(words: &[&str]) -> Result<Cadence, String> {
+fn parse_cadence(words: &[&str]) -> Result<Cadence, String> {
     use CadenceKind as Kind;
     let [word, rest @ ..] = words else { return Err("is empty; write for example \"daily 08:00\"".to_owned()) };
     let kind = Kind::named(word).ok_or_else(|| {
@@ -123,16 +123,16 @@ fn read(words: &[&str]) -> Result<Cadence, String> {
     })?;
     Ok(match (kind, rest) {
         (Kind::Instant, []) => Cadence::Instant,
-        (Kind::After, [wait]) => Cadence::After(duration(wait)?),
-        (Kind::Sliding, [by, "max", max]) => sliding(by, max)?,
+        (Kind::After, [wait]) => Cadence::After(parse_duration(wait)?),
+        (Kind::Sliding, [by, "max", max]) => parse_sliding(by, max)?,
         (Kind::Hourly, []) => Cadence::Hourly(0),
-        (Kind::Hourly, ["at", at]) => Cadence::Hourly(minute(at)?),
-        (Kind::Daily, [at]) => Cadence::Daily(time(at)?),
-        (Kind::Weekdays, [at]) => Cadence::Weekdays(None, time(at)?),
-        (Kind::Weekdays, [days, at]) => Cadence::Weekdays(Some(days.parse()?), time(at)?),
-        (Kind::Weekly, [on, at]) => Cadence::Weekly(day(on)?, time(at)?),
-        (Kind::Monthly, [on, at]) => Cadence::Monthly(day_of_month(on)?, time(at)?),
-        (Kind::Cron, fields) => Cadence::Cron(Cron::parse(fields)?),
+        (Kind::Hourly, ["at", at]) => Cadence::Hourly(parse_minute(at)?),
+        (Kind::Daily, [at]) => Cadence::Daily(parse_time(at)?),
+        (Kind::Weekdays, [at]) => Cadence::Weekdays(None, parse_time(at)?),
+        (Kind::Weekdays, [days, at]) => Cadence::Weekdays(Some(days.parse()?), parse_time(at)?),
+        (Kind::Weekly, [on, at]) => Cadence::Weekly(parse_day(on)?, parse_time(at)?),
+        (Kind::Monthly, [on, at]) => Cadence::Monthly(day_of_month(on)?, parse_time(at)?),
+        (Kind::Cron, fields) => Cadence::Cron(CronSchedule::parse(fields)?),
         (Kind::Never, []) => Cadence::Never,
         (kind, rest) => {
             let (example, more) = kind.example();
@@ -145,25 +145,28 @@ fn read(words: &[&str]) -> Result<Cadence, String> {
     })
 }
 
-fn sliding(by: &str, max: &str) -> Result<Cadence, String> {
-    let (by, longest) = (duration(by)?, duration(max)?);
+fn parse_sliding(by: &str, max: &str) -> Result<Cadence, String> {
+    let (by, longest) = (parse_duration(by)?, parse_duration(max)?);
     if by > longest {
-        return Err(format!("{max:?} is shorter than {:?}; write for example \"sliding 5m max 1h\"", written(by)));
+        return Err(format!(
+            "{max:?} is shorter than {:?}; write for example \"sliding 5m max 1h\"",
+            format_duration(by)
+        ));
     }
     Ok(Cadence::Sliding(by, longest))
 }
 
 /// Parses `:30`.
-fn minute(word: &str) -> Result<i8, String> {
+fn parse_minute(word: &str) -> Result<i8, String> {
     let digits = word.strip_prefix(':').filter(|digits| digits.len() == 2);
     digits
-        .and_then(number)
+        .and_then(parse_number)
         .filter(|minute| *minute < 60)
         .ok_or_else(|| format!("{word:?} is not a minute of the hour; write for example \":30\""))
 }
 
 fn day_of_month(word: &str) -> Result<i8, String> {
-    number(word).filter(|day| (1..=31).contains(day)).ok_or_else(|| {
+    parse_number(word).filter(|day| (1..=31).contains(day)).ok_or_else(|| {
         format!("{word:?} is not a day of the month; write 1 to 31, where 31 is the last day of every month")
     })
 }
@@ -172,15 +175,15 @@ impl fmt::Display for Cadence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.kind().name())?;
         match self {
-            Self::After(wait) => write!(f, " {}", written(*wait))?,
-            Self::Sliding(by, max) => write!(f, " {} max {}", written(*by), written(*max))?,
+            Self::After(wait) => write!(f, " {}", format_duration(*wait))?,
+            Self::Sliding(by, max) => write!(f, " {} max {}", format_duration(*by), format_duration(*max))?,
             Self::Hourly(minute @ 1..) => write!(f, " at :{minute:02}")?,
             Self::Weekdays(Some(days), _) => write!(f, " {days}")?,
             Self::Cron(cron) => write!(f, " {cron}")?,
             _ => {}
         }
         let fields = self.kind().fields().unwrap_or_default();
-        fields.iter().filter_map(|field| self.word(*field)).try_for_each(|word| write!(f, " {word}"))
+        fields.iter().filter_map(|field| self.field_text(*field)).try_for_each(|word| write!(f, " {word}"))
     }
 }
 

@@ -8,7 +8,7 @@ use jiff::{
 
 const HOUR: SignedDuration = SignedDuration::from_hours(1);
 
-pub(super) fn daily(from: Timestamp, zone: &TimeZone, time: Time, wanted: impl Fn(Date) -> bool) -> Timestamp {
+pub(super) fn next_daily(from: Timestamp, zone: &TimeZone, time: Time, wanted: impl Fn(Date) -> bool) -> Timestamp {
     let days = zone.to_datetime(from).date().series(jiff::Span::new().days(1));
     first_after(from, zone, days.filter(|date| wanted(*date)).map(|date| date.to_datetime(time)))
 }
@@ -18,11 +18,11 @@ pub(super) fn daily(from: Timestamp, zone: &TimeZone, time: Time, wanted: impl F
 /// They may start at the local time of `from`. Each local time maps to the first instant at which the clock
 /// has reached it, so this keeps the order and no earlier one can come later.
 pub(super) fn first_after(from: Timestamp, zone: &TimeZone, times: impl Iterator<Item = DateTime>) -> Timestamp {
-    times.map(|time| slot(time, zone)).find(|slot| *slot > from).unwrap_or(Timestamp::MAX)
+    times.map(|time| slot_instant(time, zone)).find(|slot| *slot > from).unwrap_or(Timestamp::MAX)
 }
 
 /// A repeated time maps to its first occurrence, a skipped one to the first instant after the gap.
-pub(crate) fn slot(time: DateTime, zone: &TimeZone) -> Timestamp {
+pub(crate) fn slot_instant(time: DateTime, zone: &TimeZone) -> Timestamp {
     let local = zone.to_ambiguous_timestamp(time);
     match local.offset() {
         AmbiguousOffset::Gap { .. } => {
@@ -37,7 +37,7 @@ pub(crate) fn slot(time: DateTime, zone: &TimeZone) -> Timestamp {
 ///
 /// Each pass of a repeated hour has a slot, because an event should wait one hour at most. If clocks move by
 /// less than an hour and slots would be further apart, the change itself is a slot.
-pub(super) fn hourly(from: Timestamp, zone: &TimeZone, minute: i8) -> Timestamp {
+pub(super) fn next_hourly(from: Timestamp, zone: &TimeZone, minute: i8) -> Timestamp {
     let next = at_minute(from, from, zone, minute);
     match zone.following(from).next().map(|change| change.timestamp()) {
         Some(change) if change <= next => {

@@ -322,13 +322,13 @@ fn only_a_time_of_day_moves_to_another() {
         ("cron 0 9 * * *", None),
     ] {
         let cadence: Cadence = words.parse().unwrap();
-        assert_eq!(cadence.at(at).map(|cadence| cadence.to_string()).as_deref(), moved, "{words}");
+        assert_eq!(cadence.with_time(at).map(|cadence| cadence.to_string()).as_deref(), moved, "{words}");
     }
 }
 
 #[test]
 fn a_duration_is_written_in_its_largest_whole_unit() {
     for (seconds, text) in [(0, "0s"), (1, "1s"), (90, "90s"), (120, "2m"), (7200, "2h"), (172_800, "2d")] {
-        assert_eq!(words::written(Duration::from_secs(seconds)), text);
+        assert_eq!(words::format_duration(Duration::from_secs(seconds)), text);
     }
 }

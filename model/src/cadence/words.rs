@@ -23,10 +23,10 @@ pub const DAYS: [(&str, Weekday); 7] = [
 ///
 /// # Errors
 /// Quotes the word and shows a correct one.
-pub fn duration(word: &str) -> Result<Duration, String> {
+pub fn parse_duration(word: &str) -> Result<Duration, String> {
     let wrong = || format!("{word:?} is not a duration; write for example \"60s\", \"15m\", \"2h\" or \"7d\"");
     let unit = word.chars().last().and_then(|last| UNITS.iter().find(|(unit, _)| *unit == last)).ok_or_else(wrong)?;
-    let count: u64 = number(&word[..word.len() - 1]).ok_or_else(wrong)?;
+    let count: u64 = parse_number(&word[..word.len() - 1]).ok_or_else(wrong)?;
     let wait = Duration::from_secs(count.checked_mul(unit.1).ok_or_else(wrong)?);
     if wait.is_zero() || wait > LONGEST {
         return Err(format!("{word:?} is outside 1s to 31d"));
@@ -36,7 +36,7 @@ pub fn duration(word: &str) -> Result<Duration, String> {
 
 /// Uses the largest whole unit, e.g. `15m`.
 #[must_use]
-pub fn written(wait: Duration) -> String {
+pub fn format_duration(wait: Duration) -> String {
     let seconds = wait.as_secs();
     let unit = UNITS.iter().rev().find(|(_, size)| seconds > 0 && seconds.is_multiple_of(*size)).unwrap_or(&UNITS[0]);
     format!("{}{}", seconds / unit.1, unit.0)
@@ -46,14 +46,14 @@ pub fn written(wait: Duration) -> String {
 ///
 /// # Errors
 /// Quotes the word and shows a correct one.
-pub fn time(word: &str) -> Result<Time, String> {
+pub fn parse_time(word: &str) -> Result<Time, String> {
     let wrong = || format!("{word:?} is not a time of day; write for example \"08:00\"");
     let (hour, minute) = word.split_once(':').filter(|(h, m)| h.len() == 2 && m.len() == 2).ok_or_else(wrong)?;
-    let (hour, minute) = number(hour).zip(number(minute)).ok_or_else(wrong)?;
+    let (hour, minute) = parse_number(hour).zip(parse_number(minute)).ok_or_else(wrong)?;
     Time::new(hour, minute, 0, 0).map_err(|_| wrong())
 }
 
-pub(crate) fn day(word: &str) -> Result<Weekday, String> {
+pub(crate) fn parse_day(word: &str) -> Result<Weekday, String> {
     let wanted = word.to_ascii_lowercase();
     DAYS.iter()
         .find(|(name, _)| *name == wanted)
@@ -67,6 +67,6 @@ pub fn day_name(day: Weekday) -> &'static str {
 }
 
 /// Rust would also parse a plus sign.
-pub(crate) fn number<N: std::str::FromStr>(word: &str) -> Option<N> {
+pub(crate) fn parse_number<N: std::str::FromStr>(word: &str) -> Option<N> {
     word.bytes().all(|byte| byte.is_ascii_digit()).then(|| word.parse().ok()).flatten()
 }

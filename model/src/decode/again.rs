@@ -6,13 +6,13 @@ use std::collections::BTreeSet;
 use tidings_proto::v1;
 
 use super::{
-    decoder::{Decoder, Sink},
+    decoder::{DecodeSink, PayloadDecoder},
     signal::SignalPayload,
 };
-use crate::{Event, Key, Retract, limits::Invalid, records::KeptLetter, wire::Edition};
+use crate::{Event, Key, Retract, limits::InvalidField, records::KeptLetter, wire::ContractEdition};
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Again {
+pub struct DecodedLetter {
     pub events: Vec<v1::Event>,
     pub retracts: Vec<v1::Retract>,
     pub keys: BTreeSet<Key>,
@@ -23,7 +23,7 @@ pub struct Again {
 ///
 /// # Errors
 /// Why the letter, or part of it, cannot be emitted. Nothing is returned then.
-pub fn decode_again(letter: &KeptLetter) -> Result<Again, String> {
+pub fn decode_again(letter: &KeptLetter) -> Result<DecodedLetter, String> {
     let KeptLetter { record, head } = letter;
     if !letter.is_whole() {
         let (kept, size) = (head.len(), record.size);
@@ -32,11 +32,11 @@ pub fn decode_again(letter: &KeptLetter) -> Result<Again, String> {
     // Otherwise a malformed retract would be read as an event.
     let Some(message_type) = &record.message_type else { return Err(UNTYPED.to_owned()) };
     let workflow = record.key();
-    let addressed = Addressed { workflow: workflow.as_ref(), again: Again::default() };
-    let mut decoder = Decoder::new(Edition::Today, addressed, 0);
+    let addressed = AddressedSink { workflow: workflow.as_ref(), again: DecodedLetter::default() };
+    let mut decoder = PayloadDecoder::new(ContractEdition::Today, addressed, 0);
     let (encoding, message_type) = (record.encoding.as_bytes(), message_type.as_bytes());
-    decoder.payload(&SignalPayload { encoding, message_type, data: head });
-    let (Addressed { again, .. }, refused) = decoder.finish();
+    decoder.decode_payload(&SignalPayload { encoding, message_type, data: head });
+    let (AddressedSink { again, .. }, refused) = decoder.finish();
     match refused.into_iter().next() {
         Some(letter) => Err(letter.reason),
         None if again.keys.is_empty() => Err("it has neither events nor retracts".to_owned()),
@@ -47,16 +47,16 @@ pub fn decode_again(letter: &KeptLetter) -> Result<Again, String> {
 const UNTYPED: &str = "an earlier version recorded it without its message type; write its payload to a file and emit the events from there";
 
 /// Collects events and retracts of one tenant, each with its own key.
-struct Addressed<'a> {
+struct AddressedSink<'a> {
     /// `None` if the workflow id stands for no key.
     workflow: Option<&'a Key>,
-    again: Again,
+    again: DecodedLetter,
 }
 
-impl Addressed<'_> {
-    fn check(&self, key: &Key) -> Result<(), Invalid> {
+impl AddressedSink<'_> {
+    fn check(&self, key: &Key) -> Result<(), InvalidField> {
         match self.workflow {
-            Some(workflow) if workflow.tenant != key.tenant => Err(Invalid::new("tenant", FOREIGN)),
+            Some(workflow) if workflow.tenant != key.tenant => Err(InvalidField::new("tenant", FOREIGN)),
             _ => Ok(()),
         }
     }
@@ -64,8 +64,8 @@ impl Addressed<'_> {
 
 const FOREIGN: &str = "is not the one that the workflow id names; its producer must emit it again";
 
-impl Sink for Addressed<'_> {
-    fn event(&mut self, wire: v1::Event) -> Result<(), Invalid> {
+impl DecodeSink for AddressedSink<'_> {
+    fn accept_event(&mut self, wire: v1::Event) -> Result<(), InvalidField> {
         let (key, _) = Event::from_wire(wire.clone(), self.workflow)?;
         self.check(&key)?;
         let Key { tenant, digest_type: digest, user } = key.clone();
@@ -74,7 +74,7 @@ impl Sink for Addressed<'_> {
         Ok(())
     }
 
-    fn retract(&mut self, wire: v1::Retract) -> Result<(), Invalid> {
+    fn accept_retract(&mut self, wire: v1::Retract) -> Result<(), InvalidField> {
         let (key, _) = Retract::from_wire(wire.clone(), self.workflow)?;
         self.check(&key)?;
         let Key { tenant, digest_type: digest, user } = key.clone();
@@ -93,7 +93,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        decode::{DeadLetter, decode, decoder::RETRACT, refuse},
+        decode::{DeadLetter, decode, decoder::RETRACT, reject_all},
         records::{DeadLetterId, DeadLetterRecord},
     };
 
@@ -104,7 +104,7 @@ mod tests {
         let payload = SignalPayload { encoding: encoding.as_bytes(), message_type: message_type.as_bytes(), data };
         let letters = match Key::from_workflow_id(workflow_id) {
             Ok(key) => decode(&key, [payload], 0).dead_letters,
-            Err(_) => refuse([payload], "the workflow id is malformed", 0),
+            Err(_) => reject_all([payload], "the workflow id is malformed", 0),
         };
         letters.into_iter().map(|letter| kept(workflow_id, letter)).collect()
     }

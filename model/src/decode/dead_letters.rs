@@ -34,12 +34,12 @@ pub(super) struct DeadLetters {
     letters: Vec<DeadLetter>,
     next_seq: u64,
     head_left: usize,
-    rest: Rest,
+    rest: OmittedLetters,
 }
 
 /// Rejected items beyond [`LETTERS`].
 #[derive(Default)]
-struct Rest {
+struct OmittedLetters {
     count: u64,
     size: u64,
     hash: Sha256,
@@ -47,7 +47,7 @@ struct Rest {
 
 impl DeadLetters {
     pub(super) fn new(next_seq: u64) -> Self {
-        Self { letters: Vec::new(), next_seq, head_left: HEAD_BYTES, rest: Rest::default() }
+        Self { letters: Vec::new(), next_seq, head_left: HEAD_BYTES, rest: OmittedLetters::default() }
     }
 
     pub(super) fn push(&mut self, reason: &str, payload: &SignalPayload<'_>) {
@@ -60,7 +60,7 @@ impl DeadLetters {
         }
         let head = &data[..data.len().min(self.head_left)];
         self.head_left -= head.len();
-        self.letter(reason, payload, data.len() as u64, Sha256::digest(data).into(), head);
+        self.push_letter(reason, payload, data.len() as u64, Sha256::digest(data).into(), head);
     }
 
     pub(super) const fn is_empty(&self) -> bool {
@@ -68,15 +68,15 @@ impl DeadLetters {
     }
 
     pub(super) fn into_vec(mut self) -> Vec<DeadLetter> {
-        let Rest { count, size, hash } = std::mem::take(&mut self.rest);
+        let OmittedLetters { count, size, hash } = std::mem::take(&mut self.rest);
         if count > 0 {
             let reason = format!("{count} more of this signal's events are malformed; the run's history has them");
-            self.letter(&reason, &SignalPayload::NONE, size, hash.finalize().into(), &[]);
+            self.push_letter(&reason, &SignalPayload::NONE, size, hash.finalize().into(), &[]);
         }
         self.letters
     }
 
-    fn letter(&mut self, reason: &str, payload: &SignalPayload<'_>, size: u64, hash: [u8; 32], head: &[u8]) {
+    fn push_letter(&mut self, reason: &str, payload: &SignalPayload<'_>, size: u64, hash: [u8; 32], head: &[u8]) {
         self.letters.push(DeadLetter {
             seq: self.next_seq,
             reason: printable(reason, REASON_BYTES),

@@ -2,23 +2,23 @@
 
 use tidings_proto::v1;
 
-use super::decoder::Sink;
-use crate::{Event, Key, Retract, limits::Invalid, wire::Edition};
+use super::decoder::DecodeSink;
+use crate::{Event, Key, Retract, limits::InvalidField, wire::ContractEdition};
 
-pub(super) struct Own<'a> {
+pub(super) struct OwnKeySink<'a> {
     key: &'a Key,
-    edition: Edition,
+    edition: ContractEdition,
     pub(super) events: Vec<Event>,
     pub(super) retracts: Vec<Retract>,
 }
 
-impl<'a> Own<'a> {
-    pub(super) fn of(key: &'a Key, edition: Edition) -> Self {
+impl<'a> OwnKeySink<'a> {
+    pub(super) fn for_key(key: &'a Key, edition: ContractEdition) -> Self {
         Self { key, edition, events: Vec::new(), retracts: Vec::new() }
     }
 
     /// Does not quote the other key: user ids of a careless producer may be email addresses.
-    fn check(&self, key: &Key, what: &str) -> Result<(), Invalid> {
+    fn check_key(&self, key: &Key, what: &str) -> Result<(), InvalidField> {
         let field = match key {
             key if key == self.key => return Ok(()),
             key if key.tenant != self.key.tenant => "tenant",
@@ -26,21 +26,21 @@ impl<'a> Own<'a> {
             _ => "user",
         };
         let problem = format!("is not the one that the workflow id names; signal the workflow of the {what}'s own key");
-        Err(Invalid::new(field, problem))
+        Err(InvalidField::new(field, problem))
     }
 }
 
-impl Sink for Own<'_> {
-    fn event(&mut self, wire: v1::Event) -> Result<(), Invalid> {
+impl DecodeSink for OwnKeySink<'_> {
+    fn accept_event(&mut self, wire: v1::Event) -> Result<(), InvalidField> {
         let (key, event) = Event::from_wire_by(self.edition, wire, Some(self.key))?;
-        self.check(&key, "event")?;
+        self.check_key(&key, "event")?;
         self.events.push(event);
         Ok(())
     }
 
-    fn retract(&mut self, wire: v1::Retract) -> Result<(), Invalid> {
+    fn accept_retract(&mut self, wire: v1::Retract) -> Result<(), InvalidField> {
         let (key, retract) = Retract::from_wire_by(self.edition, wire, Some(self.key))?;
-        self.check(&key, "retract")?;
+        self.check_key(&key, "retract")?;
         self.retracts.push(retract);
         Ok(())
     }

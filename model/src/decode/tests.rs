@@ -33,7 +33,7 @@ fn payloads(sent: &[Sent]) -> impl Iterator<Item = SignalPayload<'_>> {
     })
 }
 
-fn decoded_from(sent: &[Sent], next_seq: u64) -> Decoded {
+fn decoded_from(sent: &[Sent], next_seq: u64) -> DecodedSignal {
     decode(&key(), payloads(sent), next_seq)
 }
 
@@ -66,11 +66,11 @@ fn retracts() -> [(Value, Retract); 2] {
     ]
 }
 
-fn decoded(payload: Sent) -> Decoded {
+fn decoded(payload: Sent) -> DecodedSignal {
     decoded_from(&[payload], 0)
 }
 
-fn ids(decoded: &Decoded) -> Vec<&str> {
+fn ids(decoded: &DecodedSignal) -> Vec<&str> {
     decoded.events.iter().map(|event| event.event_id.as_str()).collect()
 }
 
@@ -293,7 +293,7 @@ fn an_empty_batch_is_nothing() {
         ("json/protobuf", EVENT_BATCH, "{}"),
         ("binary/protobuf", EVENT_BATCH, ""),
     ] {
-        assert_eq!(decoded(payload(encoding, message, data)), Decoded::default(), "{data}");
+        assert_eq!(decoded(payload(encoding, message, data)), DecodedSignal::default(), "{data}");
     }
 }
 
@@ -315,7 +315,7 @@ fn a_million_malformed_events_in_one_signal_leave_bounded_letters() {
 #[test]
 fn a_workflow_without_a_key_refuses_all() {
     let sent = vec![payload("json/plain", "", event("e1").to_string()); 2];
-    let letters = refuse(payloads(&sent), "workflow id: is not digest/TENANT/TYPE/USER", 3);
+    let letters = reject_all(payloads(&sent), "workflow id: is not digest/TENANT/TYPE/USER", 3);
     assert_eq!(letters.iter().map(|letter| letter.seq).collect::<Vec<_>>(), [3, 4]);
 }
 
@@ -355,7 +355,7 @@ fn an_event_that_is_not_json_spoils_no_other() {
 }
 
 /// Decodes in a run that began before the patch `json`, and in one that began after it.
-fn before_and_after(text: &str) -> ([Decoded; 2], bool) {
+fn before_and_after(text: &str) -> ([DecodedSignal; 2], bool) {
     let sent = [payload("json/plain", "", text)];
     let asked = std::cell::Cell::new(false);
     let run = |is_today| {
@@ -438,8 +438,8 @@ proptest! {
             r#"{{"events":[{{"event_id":"e1","category":"c","entity_id":{id},"occurred_at":{at},"counts":{{"n":{count}}},"payload":{{"x":[{value}]}}{more}}}]}}"#
         );
         let sent = [payload("json/plain", "", text)];
-        let (today, may_differ) = decode_by(Edition::Today, &key(), payloads(&sent), 0);
-        let (former, _) = decode_by(Edition::Former, &key(), payloads(&sent), 0);
+        let (today, may_differ) = decode_by(ContractEdition::Today, &key(), payloads(&sent), 0);
+        let (former, _) = decode_by(ContractEdition::Former, &key(), payloads(&sent), 0);
         prop_assert!(may_differ || today == former, "{today:?} {former:?}");
     }
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 use jiff::{Timestamp, Unit};
 use uuid::Uuid;
 
-use super::report::{Kind, Report};
+use super::report::{DeliveryReport, ReportKind};
 use crate::{
-    limits::{self, Invalid},
+    limits::{self, InvalidField},
     presentable,
 };
 
@@ -30,7 +30,7 @@ pub struct DeliveryEvent {
     /// From the reply to DATA. Needs `relay`.
     pub relay_id: Option<String>,
     /// For a bounce, `status` and the reply in `diagnostic` override the provider's classification.
-    pub kind: Kind,
+    pub kind: ReportKind,
     /// Enhanced status code (RFC 3463), e.g. `5.1.1`.
     pub status: Option<String>,
     /// The reply of the recipient's server. We remove addresses and cut it to 300 characters.
@@ -39,16 +39,16 @@ pub struct DeliveryEvent {
     pub occurred_at: Timestamp,
     /// Stored, but not used.
     pub event_id: Option<String>,
-    /// See [`Report::never_sent`].
+    /// See [`DeliveryReport::never_sent`].
     pub never_sent: bool,
-    /// See [`Report::machine`].
+    /// See [`DeliveryReport::machine`].
     pub machine: Option<bool>,
     /// Up to 2,000 characters.
     pub url: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reported {
+pub struct CheckedDeliveryEvent {
     /// `None` for a report from elsewhere, which has other proof of its message.
     pub relay: Option<String>,
     /// Other names under which this relay made attempts; see
@@ -56,13 +56,13 @@ pub struct Reported {
     pub reports_for: Vec<String>,
     pub tenant: Option<String>,
     /// Not empty; try them in this order.
-    pub of: Vec<Which>,
-    pub report: Report,
+    pub of: Vec<MessageReference>,
+    pub report: DeliveryReport,
     pub event_id: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Which {
+pub enum MessageReference {
     Id(Uuid),
     /// `Message-ID` without angle brackets.
     MessageId(String),
@@ -72,7 +72,7 @@ pub enum Which {
 
 impl DeliveryEvent {
     #[must_use]
-    pub const fn new(kind: Kind, occurred_at: Timestamp) -> Self {
+    pub const fn new(kind: ReportKind, occurred_at: Timestamp) -> Self {
         Self {
             relay: None,
             tenant: None,
@@ -99,34 +99,34 @@ impl DeliveryEvent {
     ///
     /// # Errors
     /// Names the first invalid field and shows a correct value.
-    pub fn check(self, now: Timestamp) -> Result<Reported, Invalid> {
+    pub fn check(self, now: Timestamp) -> Result<CheckedDeliveryEvent, InvalidField> {
         for (field, id) in [("relay", &self.relay), ("tenant", &self.tenant), ("event_id", &self.event_id)] {
-            id.as_ref().map_or(Ok(()), |id| limits::id(field, id))?;
+            id.as_ref().map_or(Ok(()), |id| limits::check_id(field, id))?;
         }
-        let of = which(self.message.as_deref(), self.message_id.as_deref(), self.relay_id.as_deref())?;
+        let of = message_references(self.message.as_deref(), self.message_id.as_deref(), self.relay_id.as_deref())?;
         let status = self.status.as_deref().map(|text| {
             let right = || format!("{text:?} is not an enhanced status code; \"5.1.1\" is one");
-            text.trim().parse().map_err(|()| invalid("status", right()))
+            text.trim().parse().map_err(|()| invalid_field("status", right()))
         });
         let status = status.transpose()?;
         let diagnostic = self.diagnostic.unwrap_or_default();
         let kind = match self.kind {
-            Kind::Bounced(bounce) => Kind::Bounced(bounce.with(status, &diagnostic)),
+            ReportKind::Bounced(bounce) => ReportKind::Bounced(bounce.with_evidence(status, &diagnostic)),
             other => other,
         };
         if self.occurred_at > now.saturating_add(AHEAD).unwrap_or(Timestamp::MAX) {
-            return Err(invalid("occurred_at", format!("{:.0} is more than a day ahead", self.occurred_at)));
+            return Err(invalid_field("occurred_at", format!("{:.0} is more than a day ahead", self.occurred_at)));
         }
         if self.never_sent && !kind.fits_never_sent() {
-            return Err(invalid("never_sent", format!("does not fit an event of the kind {}", kind.name())));
+            return Err(invalid_field("never_sent", format!("does not fit an event of the kind {}", kind.name())));
         }
         let occurred_at = self.occurred_at.round(Unit::Millisecond);
-        let occurred_at = occurred_at.map_err(|error| invalid("occurred_at", error.to_string()))?;
+        let occurred_at = occurred_at.map_err(|error| invalid_field("occurred_at", error.to_string()))?;
         let diagnostic = presentable(&diagnostic);
         let url = self.url.map(|url| url.chars().filter(|c| !c.is_control()).take(URL_CHARS).collect());
         let (never_sent, machine) = (self.never_sent, self.machine);
-        let report = Report { kind, status, diagnostic, occurred_at, never_sent, machine, url };
-        Ok(Reported {
+        let report = DeliveryReport { kind, status, diagnostic, occurred_at, never_sent, machine, url };
+        Ok(CheckedDeliveryEvent {
             relay: self.relay,
             reports_for: Vec::new(),
             tenant: self.tenant,
@@ -138,35 +138,39 @@ impl DeliveryEvent {
 }
 
 /// Our own id is enough. The relay's id comes last, for providers that replace `Message-ID`.
-fn which(message: Option<&str>, message_id: Option<&str>, relay_id: Option<&str>) -> Result<Vec<Which>, Invalid> {
+fn message_references(
+    message: Option<&str>,
+    message_id: Option<&str>,
+    relay_id: Option<&str>,
+) -> Result<Vec<MessageReference>, InvalidField> {
     if let Some(id) = message {
-        let id = id.trim().parse().map_err(|_| invalid("message", format!("{id:?} is not a UUID")))?;
-        return Ok(vec![Which::Id(id)]);
+        let id = id.trim().parse().map_err(|_| invalid_field("message", format!("{id:?} is not a UUID")))?;
+        return Ok(vec![MessageReference::Id(id)]);
     }
     let mut of = Vec::new();
     if let Some(id) = message_id.map(str::trim) {
         let id = id.strip_prefix('<').and_then(|id| id.strip_suffix('>')).unwrap_or(id);
-        limits::id("message_id", id)?;
-        of.push(Which::MessageId(id.to_owned()));
+        limits::check_id("message_id", id)?;
+        of.push(MessageReference::MessageId(id.to_owned()));
     }
     if let Some(id) = relay_id.map(str::trim) {
-        limits::id("relay_id", id)?;
-        of.push(Which::RelayId(id.to_owned()));
+        limits::check_id("relay_id", id)?;
+        of.push(MessageReference::RelayId(id.to_owned()));
     }
     if of.is_empty() {
-        return Err(invalid("message", "is required, or message_id, or relay_id"));
+        return Err(invalid_field("message", "is required, or message_id, or relay_id"));
     }
     Ok(of)
 }
 
-fn invalid(field: &str, problem: impl Into<String>) -> Invalid {
-    Invalid { field: field.to_owned(), problem: problem.into() }
+fn invalid_field(field: &str, problem: impl Into<String>) -> InvalidField {
+    InvalidField { field: field.to_owned(), problem: problem.into() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::delivery_events::{Bounce, Status};
+    use crate::delivery_events::{BounceKind, EnhancedStatus};
 
     const ID: &str = "01234567-89ab-5def-8123-456789abcdef";
     const NOW: &str = "2026-11-21T12:00:00Z";
@@ -178,27 +182,34 @@ mod tests {
             status: Some("5.1.1".into()),
             diagnostic: Some("smtp; 550 5.1.1\r\n <ann@example.com> unknown".into()),
             event_id: Some("e1".into()),
-            ..DeliveryEvent::new(Kind::Bounced(Bounce::Hard), "2026-11-21T11:59:00.123456Z".parse().unwrap())
+            ..DeliveryEvent::new(ReportKind::Bounced(BounceKind::Hard), "2026-11-21T11:59:00.123456Z".parse().unwrap())
         }
     }
 
-    fn checked(event: DeliveryEvent) -> Result<Reported, String> {
+    fn checked(event: DeliveryEvent) -> Result<CheckedDeliveryEvent, String> {
         event.check(NOW.parse().unwrap()).map_err(|invalid| invalid.to_string())
     }
 
     #[test]
     fn a_stored_report_has_no_address_and_whole_milliseconds() {
-        let Reported { of, report, .. } = checked(event()).unwrap();
-        assert_eq!(of, [Which::Id(ID.parse().unwrap())]);
-        assert_eq!((report.kind, report.status), (Kind::Bounced(Bounce::Hard), Some(Status(5, 1, 1))));
+        let CheckedDeliveryEvent { of, report, .. } = checked(event()).unwrap();
+        assert_eq!(of, [MessageReference::Id(ID.parse().unwrap())]);
+        assert_eq!(
+            (report.kind, report.status),
+            (ReportKind::Bounced(BounceKind::Hard), Some(EnhancedStatus(5, 1, 1)))
+        );
         assert_eq!(report.diagnostic, "smtp; 550 5.1.1 <address> unknown");
         assert_eq!(report.occurred_at.to_string(), "2026-11-21T11:59:00.123Z");
         let labelled = |status: &str, diagnostic: Option<&str>| {
             let diagnostic = diagnostic.map(str::to_owned);
             checked(DeliveryEvent { status: Some(status.into()), diagnostic, ..event() }).unwrap().report.kind
         };
-        assert_eq!(labelled("5.7.1", None), Kind::Bounced(Bounce::Policy));
-        assert_eq!(labelled("5.1.1", Some("550 5.7.1 rejected")), Kind::Bounced(Bounce::Policy), "the reply decides");
+        assert_eq!(labelled("5.7.1", None), ReportKind::Bounced(BounceKind::Policy));
+        assert_eq!(
+            labelled("5.1.1", Some("550 5.7.1 rejected")),
+            ReportKind::Bounced(BounceKind::Policy),
+            "the reply decides"
+        );
     }
 
     #[test]
@@ -207,19 +218,25 @@ mod tests {
             let [message, message_id, relay_id] = [message, message_id, relay_id].map(|id| id.map(str::to_owned));
             checked(DeliveryEvent { message, message_id, relay_id, ..event() }).map(|reported| reported.of)
         };
-        let message_id = || Which::MessageId("m@example.com".into());
-        assert_eq!(by(Some(ID), Some("<m@example.com>"), Some("r1")), Ok(vec![Which::Id(ID.parse().unwrap())]));
+        let message_id = || MessageReference::MessageId("m@example.com".into());
+        assert_eq!(
+            by(Some(ID), Some("<m@example.com>"), Some("r1")),
+            Ok(vec![MessageReference::Id(ID.parse().unwrap())])
+        );
         for written in ["<m@example.com>", " m@example.com "] {
             assert_eq!(by(None, Some(written), None), Ok(vec![message_id()]));
         }
-        assert_eq!(by(None, Some("m@example.com"), Some("r1")), Ok(vec![message_id(), Which::RelayId("r1".into())]));
-        assert_eq!(by(None, None, Some("r1")), Ok(vec![Which::RelayId("r1".into())]));
+        assert_eq!(
+            by(None, Some("m@example.com"), Some("r1")),
+            Ok(vec![message_id(), MessageReference::RelayId("r1".into())])
+        );
+        assert_eq!(by(None, None, Some("r1")), Ok(vec![MessageReference::RelayId("r1".into())]));
     }
 
     #[test]
     fn a_link_is_one_line_of_limited_length() {
         let url = |url: &str| {
-            checked(DeliveryEvent { kind: Kind::Clicked, url: Some(url.into()), ..event() })
+            checked(DeliveryEvent { kind: ReportKind::Clicked, url: Some(url.into()), ..event() })
                 .unwrap()
                 .report
                 .url
@@ -241,7 +258,7 @@ mod tests {
             (DeliveryEvent { event_id: Some("x".repeat(256)), ..event() }, "event_id: has 256 bytes, the limit is 255"),
             (DeliveryEvent { status: Some("550".into()), ..event() }, "status: \"550\" is not an enhanced status code"),
             (
-                DeliveryEvent { kind: Kind::Opened, never_sent: true, ..event() },
+                DeliveryEvent { kind: ReportKind::Opened, never_sent: true, ..event() },
                 "never_sent: does not fit an event of the kind opened",
             ),
             (DeliveryEvent { occurred_at: ahead, ..event() }, "occurred_at: 2026-11-22T12:00:01Z is more than a day"),

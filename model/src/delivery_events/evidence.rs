@@ -1,7 +1,7 @@
-//! The quoted reply is the evidence; `Status` is only a label. E.g. sendmail 8.17 labels every 550 from a
+//! The quoted reply is the evidence; `EnhancedStatus` is only a label. E.g. sendmail 8.17 labels every 550 from a
 //! server without ENHANCEDSTATUSCODES as 5.1.1, and Haraka 3.3.4 labels a host that was down as 5.1.2.
 
-use super::report::{Bounce, Kind, Status};
+use super::report::{BounceKind, EnhancedStatus, ReportKind};
 use crate::{EmailAddress, replies::names_unknown_mailbox};
 
 /// Words before the code, e.g. the stage in chasquid 1.11: `DATA closing 554 5.7.1 ...`.
@@ -11,7 +11,7 @@ const STAGE_WORDS: usize = 3;
 struct QuotedReply {
     code: u16,
     /// Only if its class matches the code's first digit.
-    status: Option<Status>,
+    status: Option<EnhancedStatus>,
 }
 
 impl QuotedReply {
@@ -22,7 +22,7 @@ impl QuotedReply {
         words.iter().enumerate().find_map(|(at, word)| {
             let code = reply_code(word)?;
             let status = words.get(at + 1).and_then(|word| word.trim_start_matches('#').parse().ok());
-            let status = status.filter(|Status(class, ..)| *class == code / 100);
+            let status = status.filter(|EnhancedStatus(class, ..)| *class == code / 100);
             let is_introduced = at.checked_sub(1).is_some_and(|before| words[before].ends_with(':'));
             (at < STAGE_WORDS || is_introduced || status.is_some()).then_some(Self { code, status })
         })
@@ -36,25 +36,25 @@ fn reply_code(word: &str) -> Option<u16> {
 }
 
 /// E.g. `(#5.1.1)` from qmail.
-fn any_status(diagnostic: &str) -> Option<Status> {
+fn any_status(diagnostic: &str) -> Option<EnhancedStatus> {
     diagnostic.split(|c: char| c.is_whitespace() || "-()#".contains(c)).find_map(|word| word.parse().ok())
 }
 
 /// If label and quoted reply contradict each other, the reply wins.
 #[must_use]
-pub fn proven_status(label: Option<Status>, diagnostic: &str) -> Option<Status> {
+pub fn proven_status(label: Option<EnhancedStatus>, diagnostic: &str) -> Option<EnhancedStatus> {
     let Some(QuotedReply { code, status }) = QuotedReply::find(diagnostic) else {
-        let is_exact = label.is_some_and(|Status(_, subject, detail)| (subject, detail) != (0, 0));
+        let is_exact = label.is_some_and(|EnhancedStatus(_, subject, detail)| (subject, detail) != (0, 0));
         return if is_exact { label } else { any_status(diagnostic).or(label) };
     };
-    let fits = |label: &Status| {
+    let fits = |label: &EnhancedStatus| {
         let missing_unproven = label.is_missing_address() && !names_unknown_mailbox(diagnostic);
         label.0 == code / 100 && !missing_unproven
     };
-    status.or_else(|| label.filter(fits)).or(Some(Status(code / 100, 0, 0)))
+    status.or_else(|| label.filter(fits)).or(Some(EnhancedStatus(code / 100, 0, 0)))
 }
 
-impl Status {
+impl EnhancedStatus {
     /// 5.1.1, 5.1.2, 5.1.3, 5.1.6 (RFC 3463) and 5.1.10 (RFC 7505): there is no such address, or it receives
     /// nothing.
     #[must_use]
@@ -63,34 +63,34 @@ impl Status {
     }
 }
 
-impl Bounce {
+impl BounceKind {
     /// Corrects the provider: 5.7.x is about us, 5.3.4 about the message size, and 5.2.2 is a full mailbox.
     /// Without a quoted reply, 5.1.2 and 5.4.x may be an outage at the recipient's side.
     #[must_use]
-    pub fn with(self, label: Option<Status>, diagnostic: &str) -> Self {
+    pub fn with_evidence(self, label: Option<EnhancedStatus>, diagnostic: &str) -> Self {
         let proven = proven_status(label, diagnostic);
         let reply = QuotedReply::find(diagnostic);
-        let is_refuted =
-            label.is_some_and(Status::is_missing_address) && !proven.is_some_and(Status::is_missing_address);
+        let is_refuted = label.is_some_and(EnhancedStatus::is_missing_address)
+            && !proven.is_some_and(EnhancedStatus::is_missing_address);
         match proven {
-            Some(Status(_, 7, _) | Status(_, 3, 4)) => Self::Policy,
+            Some(EnhancedStatus(_, 7, _) | EnhancedStatus(_, 3, 4)) => Self::Policy,
             _ if self != Self::Hard => self,
-            Some(Status(_, 2, 2)) => Self::Soft,
-            Some(Status(_, 1, 2) | Status(_, 4, _)) if reply.is_none() => Self::Soft,
+            Some(EnhancedStatus(_, 2, 2)) => Self::Soft,
+            Some(EnhancedStatus(_, 1, 2) | EnhancedStatus(_, 4, _)) if reply.is_none() => Self::Soft,
             _ if is_refuted || reply.is_some_and(|reply| reply.code < 500) => Self::Soft,
             _ => self,
         }
     }
 }
 
-impl Kind {
+impl ReportKind {
     /// Downgrades a hard bounce for another address than ours, e.g. by groups or forwarding. This does not
     /// prove our address is gone.
     #[must_use]
-    pub fn about(self, failed: Option<&str>, envelope_to: &str) -> Self {
+    pub fn for_recipient(self, failed: Option<&str>, envelope_to: &str) -> Self {
         match (self, failed) {
-            (Self::Bounced(Bounce::Hard), Some(failed)) if !is_same_address(failed, envelope_to) => {
-                Self::Bounced(Bounce::Soft)
+            (Self::Bounced(BounceKind::Hard), Some(failed)) if !is_same_address(failed, envelope_to) => {
+                Self::Bounced(BounceKind::Soft)
             }
             _ => self,
         }
@@ -98,7 +98,7 @@ impl Kind {
 }
 
 fn is_same_address(one: &str, other: &str) -> bool {
-    let folded = |address: &str| EmailAddress::folded(address.trim().trim_matches(['<', '>']));
+    let folded = |address: &str| EmailAddress::normalize_address(address.trim().trim_matches(['<', '>']));
     folded(one) == folded(other)
 }
 
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_bounce_is_as_hard_as_its_evidence() {
-        use Bounce::{Hard, Policy, Soft};
+        use BounceKind::{Hard, Policy, Soft};
         for (said, status, diagnostic, meant) in [
             (Hard, "", "", Hard),
             (Hard, "5.1.1", "", Hard),
@@ -166,13 +166,13 @@ mod tests {
             (Hard, "5.1.2", "550 5.1.2 no such domain", Hard),
             (Hard, "5.4.4", "", Soft),
         ] {
-            assert_eq!(said.with(status.parse().ok(), diagnostic), meant, "{said:?} {status} {diagnostic}");
+            assert_eq!(said.with_evidence(status.parse().ok(), diagnostic), meant, "{said:?} {status} {diagnostic}");
         }
     }
 
     #[test]
     fn a_bounce_of_another_address_is_soft() {
-        let hard = Kind::Bounced(Bounce::Hard);
+        let hard = ReportKind::Bounced(BounceKind::Hard);
         for (failed, is_ours) in [
             (None, true),
             (Some("ann@example.net"), true),
@@ -182,11 +182,14 @@ mod tests {
             (Some("ann@mail.example.net"), false),
             (Some("ann"), false),
         ] {
-            assert_eq!(hard.about(failed, "ann@example.net") == hard, is_ours, "{failed:?}");
+            assert_eq!(hard.for_recipient(failed, "ann@example.net") == hard, is_ours, "{failed:?}");
         }
-        assert_eq!(hard.about(Some("ann@xn--exmple-cua.net"), "ann@exämple.net"), hard);
-        assert_eq!(Kind::Delivered.about(Some("bo@example.net"), "ann@example.net"), Kind::Delivered);
-        let policy = Kind::Bounced(Bounce::Policy);
-        assert_eq!(policy.about(Some("bo@example.net"), "ann@example.net"), policy);
+        assert_eq!(hard.for_recipient(Some("ann@xn--exmple-cua.net"), "ann@exämple.net"), hard);
+        assert_eq!(
+            ReportKind::Delivered.for_recipient(Some("bo@example.net"), "ann@example.net"),
+            ReportKind::Delivered
+        );
+        let policy = ReportKind::Bounced(BounceKind::Policy);
+        assert_eq!(policy.for_recipient(Some("bo@example.net"), "ann@example.net"), policy);
     }
 }

@@ -10,13 +10,13 @@ use uuid::Uuid;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", content = "bounce", rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = ReportKind))]
-pub enum Kind {
+pub enum ReportKind {
     /// The recipient's server took it.
     Delivered,
     /// The relay will retry.
     Deferred,
     /// The relay gave it up.
-    Bounced(Bounce),
+    Bounced(BounceKind),
     /// The recipient marked it as spam.
     Complained,
     /// Perhaps a machine that prefetches images.
@@ -29,7 +29,7 @@ pub enum Kind {
 
 closed_set! {
     /// Why a relay gave up a message.
-    pub enum Bounce {
+    pub enum BounceKind {
         Hard = "hard",
         /// E.g. the mailbox is full or the server is down.
         Soft = "soft",
@@ -38,13 +38,13 @@ closed_set! {
     }
 }
 
-impl Kind {
+impl ReportKind {
     pub const ALL: [Self; 9] = [
         Self::Delivered,
         Self::Deferred,
-        Self::Bounced(Bounce::Hard),
-        Self::Bounced(Bounce::Soft),
-        Self::Bounced(Bounce::Policy),
+        Self::Bounced(BounceKind::Hard),
+        Self::Bounced(BounceKind::Soft),
+        Self::Bounced(BounceKind::Policy),
         Self::Complained,
         Self::Opened,
         Self::Clicked,
@@ -71,7 +71,7 @@ impl Kind {
     }
 
     #[must_use]
-    pub const fn bounce(self) -> Option<Bounce> {
+    pub const fn bounce(self) -> Option<BounceKind> {
         match self {
             Self::Bounced(bounce) => Some(bounce),
             _ => None,
@@ -79,11 +79,11 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for ReportKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Bounced(Bounce::Soft) => "soft bounce",
-            Self::Bounced(Bounce::Policy) => "refused by policy",
+            Self::Bounced(BounceKind::Soft) => "soft bounce",
+            Self::Bounced(BounceKind::Policy) => "refused by policy",
             other => other.name(),
         })
     }
@@ -91,7 +91,7 @@ impl fmt::Display for Kind {
 
 /// Parses `5.1.1` (RFC 3463) into class, subject and detail.
 #[must_use]
-pub fn enhanced(word: &str) -> Option<(u16, u16, u16)> {
+pub fn parse_enhanced_status(word: &str) -> Option<(u16, u16, u16)> {
     // Rust would also parse a plus sign.
     let is_number = |part: &&str| part.len() <= 3 && part.bytes().all(|byte| byte.is_ascii_digit());
     let mut parts = word.split('.').map(|part| Some(part).filter(is_number)?.parse::<u16>().ok());
@@ -101,26 +101,26 @@ pub fn enhanced(word: &str) -> Option<(u16, u16, u16)> {
 
 /// An enhanced status code (RFC 3463): class, subject, detail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Status(pub u16, pub u16, pub u16);
+pub struct EnhancedStatus(pub u16, pub u16, pub u16);
 
-impl FromStr for Status {
+impl FromStr for EnhancedStatus {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
-        match enhanced(text) {
+        match parse_enhanced_status(text) {
             Some((class @ (2 | 4 | 5), subject, detail)) => Ok(Self(class, subject, detail)),
             _ => Err(()),
         }
     }
 }
 
-impl fmt::Display for Status {
+impl fmt::Display for EnhancedStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}.{}", self.0, self.1, self.2)
     }
 }
 
-impl Serialize for Status {
+impl Serialize for EnhancedStatus {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
@@ -129,12 +129,12 @@ impl Serialize for Status {
 /// A kind of event and its time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Report {
+pub struct DeliveryReport {
     #[serde(flatten)]
-    pub kind: Kind,
+    pub kind: ReportKind,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
-    pub status: Option<Status>,
+    pub status: Option<EnhancedStatus>,
     /// The reply of the recipient's server, one line without addresses.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub diagnostic: String,
@@ -157,22 +157,22 @@ const fn is_false(value: &bool) -> bool {
     !*value
 }
 
-impl Report {
+impl DeliveryReport {
     #[must_use]
-    pub const fn new(kind: Kind, occurred_at: Timestamp) -> Self {
+    pub const fn new(kind: ReportKind, occurred_at: Timestamp) -> Self {
         Self { kind, status: None, diagnostic: String::new(), occurred_at, never_sent: false, machine: None, url: None }
     }
 
     /// A soft bounce or a dropped copy proves nothing about another copy.
     #[must_use]
     pub fn is_final(&self) -> bool {
-        !self.never_sent && matches!(self.kind, Kind::Bounced(Bounce::Hard | Bounce::Policy))
+        !self.never_sent && matches!(self.kind, ReportKind::Bounced(BounceKind::Hard | BounceKind::Policy))
     }
 
     /// Equal for equal reports about one message. We cannot use the provider's id, because SendGrid may
     /// change it in a repetition.
     #[must_use]
-    pub fn id(&self, message: Uuid) -> Uuid {
+    pub fn report_id(&self, message: Uuid) -> Uuid {
         let mut text = format!("{} {self}", self.occurred_at.as_millisecond());
         // Older versions had neither field, and their events have to keep their ids.
         text.extend(self.machine.map(|machine| format!(" machine={machine}")));
@@ -182,7 +182,7 @@ impl Report {
 }
 
 /// E.g. `bounced: 5.1.1 no such user`.
-impl fmt::Display for Report {
+impl fmt::Display for DeliveryReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.kind)?;
         if self.never_sent {
@@ -200,7 +200,7 @@ impl fmt::Display for Report {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ReportRecord {
     #[serde(flatten)]
-    pub report: Report,
+    pub report: DeliveryReport,
     /// The relay whose provider sent the report, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub relay: Option<String>,
@@ -217,42 +217,42 @@ mod tests {
     #[test]
     fn equal_reports_have_one_id_and_different_reports_differ() {
         let at = Timestamp::from_second(1_800_000_000).unwrap();
-        let report = Report {
-            status: Some(Status(5, 1, 1)),
+        let report = DeliveryReport {
+            status: Some(EnhancedStatus(5, 1, 1)),
             diagnostic: "no such user".into(),
-            ..Report::new(Kind::Bounced(Bounce::Hard), at)
+            ..DeliveryReport::new(ReportKind::Bounced(BounceKind::Hard), at)
         };
-        let (id, one) = (report.id(Uuid::from_u128(1)), Uuid::from_u128(1));
-        assert_eq!(report.clone().id(one), id);
+        let (id, one) = (report.report_id(Uuid::from_u128(1)), Uuid::from_u128(1));
+        assert_eq!(report.clone().report_id(one), id);
         assert_eq!(report.to_string(), "bounced: 5.1.1 no such user");
         let later = Timestamp::from_second(1_800_000_001).unwrap();
         for other in [
-            report.id(Uuid::from_u128(2)),
-            Report { occurred_at: later, ..report.clone() }.id(one),
-            Report { status: None, ..report.clone() }.id(one),
-            Report { kind: Kind::Bounced(Bounce::Soft), ..report.clone() }.id(one),
-            Report { never_sent: true, ..report.clone() }.id(one),
-            Report { machine: Some(false), ..report.clone() }.id(one),
-            Report { url: Some("https://app.example.com".into()), ..report.clone() }.id(one),
+            report.report_id(Uuid::from_u128(2)),
+            DeliveryReport { occurred_at: later, ..report.clone() }.report_id(one),
+            DeliveryReport { status: None, ..report.clone() }.report_id(one),
+            DeliveryReport { kind: ReportKind::Bounced(BounceKind::Soft), ..report.clone() }.report_id(one),
+            DeliveryReport { never_sent: true, ..report.clone() }.report_id(one),
+            DeliveryReport { machine: Some(false), ..report.clone() }.report_id(one),
+            DeliveryReport { url: Some("https://app.example.com".into()), ..report.clone() }.report_id(one),
         ] {
             assert_ne!(other, id);
         }
-        let never_sent = Report { never_sent: true, ..report };
+        let never_sent = DeliveryReport { never_sent: true, ..report };
         assert_eq!(never_sent.to_string(), "bounced, never sent: 5.1.1 no such user");
     }
 
     #[test]
     fn an_event_that_a_former_version_recorded_keeps_its_id() {
         let at = Timestamp::from_second(1_800_000_000).unwrap();
-        let id = Report::new(Kind::Opened, at).id(Uuid::from_u128(1));
+        let id = DeliveryReport::new(ReportKind::Opened, at).report_id(Uuid::from_u128(1));
         assert_eq!(id, Uuid::new_v5(&Uuid::from_u128(1), b"1800000000000 opened"));
     }
 
     #[test]
     fn a_status_has_three_numbers_and_one_of_three_classes() {
-        assert_eq!("5.1.10".parse(), Ok(Status(5, 1, 10)));
+        assert_eq!("5.1.10".parse(), Ok(EnhancedStatus(5, 1, 10)));
         for wrong in ["", "5.1", "3.1.1", "5.1.1.1", "five", "5.1.1000"] {
-            assert!(wrong.parse::<Status>().is_err(), "{wrong}");
+            assert!(wrong.parse::<EnhancedStatus>().is_err(), "{wrong}");
         }
     }
 }

@@ -14,7 +14,7 @@ const CATEGORIES: usize = 32;
 
 /// Stored in the ledger row of an event id.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Content {
+pub struct EventContent {
     pub occurred_at: Timestamp,
     /// Excludes urgency and categories, since these are merged.
     pub sha256: String,
@@ -32,11 +32,11 @@ pub struct RecordedContent {
     pub sha256: Option<String>,
     pub urgent: bool,
     pub categories: BTreeSet<String>,
-    pub fate: Fate,
+    pub fate: EventFate,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum EventFate {
     /// In no message yet: its digest still accepts events, or failed and returned it.
     Pending,
     Retracted,
@@ -46,7 +46,7 @@ pub enum Fate {
 
 closed_set! {
     /// How an event relates to the ledger's entry for its id.
-    pub enum Repetition {
+    pub enum EventRepetition {
         /// The same content or an older one. Nothing changes.
         Same = "known, same content",
         /// New content for an event in no message yet.
@@ -61,7 +61,7 @@ closed_set! {
 /// Hashed with fields and names in a fixed order, normalized numbers, times in milliseconds as in the ledger,
 /// and defaults for absent fields.
 #[derive(Serialize)]
-struct Canonical<'a> {
+struct CanonicalContent<'a> {
     entity_type: &'a str,
     entity_id: &'a str,
     actor: &'a str,
@@ -72,23 +72,25 @@ struct Canonical<'a> {
 
 impl RecordedContent {
     #[must_use]
-    pub fn repetition(&self, came: &Content) -> Repetition {
+    pub fn compare_content(&self, came: &EventContent) -> EventRepetition {
         let [came_at, known_at] = [came.occurred_at, self.occurred_at].map(Timestamp::as_millisecond);
         // The latest content wins in any order, so an older one also is a repetition.
         let is_known = self.sha256.as_ref().is_none_or(|sha256| *sha256 == came.sha256) || came_at < known_at;
         match self.fate {
-            Fate::Retracted if came_at > known_at => Repetition::New,
+            EventFate::Retracted if came_at > known_at => EventRepetition::New,
             // A retract covers everything that occurred before it.
-            Fate::Retracted => Repetition::Same,
-            Fate::Ended if is_known => Repetition::Same,
-            Fate::Ended => Repetition::Refused,
-            Fate::Pending if self.sha256.is_none() || (is_known && !self.gains_from(came)) => Repetition::Same,
-            Fate::Pending => Repetition::Replaces,
+            EventFate::Retracted => EventRepetition::Same,
+            EventFate::Ended if is_known => EventRepetition::Same,
+            EventFate::Ended => EventRepetition::Refused,
+            EventFate::Pending if self.sha256.is_none() || (is_known && !self.gains_from(came)) => {
+                EventRepetition::Same
+            }
+            EventFate::Pending => EventRepetition::Replaces,
         }
     }
 
     /// Returns `true` if the new content adds urgency or a category.
-    fn gains_from(&self, came: &Content) -> bool {
+    fn gains_from(&self, came: &EventContent) -> bool {
         let is_listed = came.category.as_ref().is_some_and(|category| self.categories.contains(category));
         (came.urgent && !self.urgent) || !is_listed
     }
@@ -96,17 +98,17 @@ impl RecordedContent {
 
 impl Event {
     #[must_use]
-    pub fn content(&self) -> Content {
-        let sha256 = hex_sha256(&self.canonical());
+    pub fn content(&self) -> EventContent {
+        let sha256 = hex_sha256(&self.canonical_json());
         let category = self.other_categories.is_empty().then(|| self.category.clone());
-        Content { occurred_at: self.occurred_at, sha256, urgent: self.urgent, category }
+        EventContent { occurred_at: self.occurred_at, sha256, urgent: self.urgent, category }
     }
 
     /// The latest content wins, urgency stays, categories add up. The order of merging does not matter.
     pub fn merge(&mut self, other: Self) {
         let urgent = self.urgent || other.urgent;
-        let categories: BTreeSet<_> = self.categories().chain(other.categories()).map(str::to_owned).collect();
-        if self.rank() < other.rank() {
+        let categories: BTreeSet<_> = self.all_categories().chain(other.all_categories()).map(str::to_owned).collect();
+        if self.merge_rank() < other.merge_rank() {
             *self = other;
         }
         self.urgent = urgent;
@@ -120,17 +122,17 @@ impl Event {
         self.occurred_at.as_millisecond() > at.as_millisecond()
     }
 
-    pub fn categories(&self) -> impl Iterator<Item = &str> {
+    pub fn all_categories(&self) -> impl Iterator<Item = &str> {
         [self.category.as_str()].into_iter().chain(self.other_categories.iter().map(String::as_str))
     }
 
     /// For the same instant, the content itself breaks the tie.
-    fn rank(&self) -> (i64, Vec<u8>, &str) {
-        (self.occurred_at.as_millisecond(), self.canonical(), &self.category)
+    fn merge_rank(&self) -> (i64, Vec<u8>, &str) {
+        (self.occurred_at.as_millisecond(), self.canonical_json(), &self.category)
     }
 
-    fn canonical(&self) -> Vec<u8> {
-        let canonical = Canonical {
+    fn canonical_json(&self) -> Vec<u8> {
+        let canonical = CanonicalContent {
             entity_type: &self.entity_type,
             entity_id: &self.entity_id,
             actor: &self.actor,
@@ -157,7 +159,7 @@ mod tests {
     /// The event of a JSON text, as it passes the edge.
     fn read(json: &str) -> Event {
         let key = crate::Key::new("acme".into(), "alerts".into(), "ann".into()).unwrap();
-        Event::from_wire(wire::event(json.as_bytes()).unwrap(), Some(&key)).unwrap().1
+        Event::from_wire(wire::parse_event(json.as_bytes()).unwrap(), Some(&key)).unwrap().1
     }
 
     #[test]
@@ -203,30 +205,40 @@ mod tests {
     fn what_a_repeated_id_is_follows_from_what_the_ledger_has() {
         let at = |second| Timestamp::from_second(second).unwrap();
         let category = Some("outage".to_owned());
-        let came = |second, sha256: &str| Content {
+        let came = |second, sha256: &str| EventContent {
             occurred_at: at(second),
             sha256: sha256.to_owned(),
             urgent: false,
             category: category.clone(),
         };
         for (fate, sha256, content, repetition) in [
-            (Fate::Pending, Some("a"), came(5, "a"), Repetition::Same),
-            (Fate::Pending, Some("a"), came(5, "b"), Repetition::Replaces),
-            (Fate::Pending, Some("a"), came(4, "b"), Repetition::Same),
-            (Fate::Pending, Some("a"), Content { urgent: true, ..came(5, "a") }, Repetition::Replaces),
-            (Fate::Pending, Some("a"), Content { category: Some("slow".into()), ..came(4, "b") }, Repetition::Replaces),
-            (Fate::Pending, Some("a"), Content { category: None, ..came(5, "a") }, Repetition::Replaces),
-            (Fate::Pending, None, came(6, "b"), Repetition::Same),
-            (Fate::Ended, Some("a"), came(5, "a"), Repetition::Same),
-            (Fate::Ended, Some("a"), came(6, "b"), Repetition::Refused),
-            (Fate::Ended, Some("a"), came(5, "b"), Repetition::Refused),
-            (Fate::Ended, Some("a"), came(4, "b"), Repetition::Same),
-            (Fate::Ended, Some("a"), Content { urgent: true, category: None, ..came(5, "a") }, Repetition::Same),
-            (Fate::Ended, None, came(6, "b"), Repetition::Same),
-            (Fate::Retracted, Some("a"), came(5, "a"), Repetition::Same),
-            (Fate::Retracted, Some("a"), came(5, "b"), Repetition::Same),
-            (Fate::Retracted, Some("a"), came(6, "b"), Repetition::New),
-            (Fate::Retracted, None, came(6, "b"), Repetition::New),
+            (EventFate::Pending, Some("a"), came(5, "a"), EventRepetition::Same),
+            (EventFate::Pending, Some("a"), came(5, "b"), EventRepetition::Replaces),
+            (EventFate::Pending, Some("a"), came(4, "b"), EventRepetition::Same),
+            (EventFate::Pending, Some("a"), EventContent { urgent: true, ..came(5, "a") }, EventRepetition::Replaces),
+            (
+                EventFate::Pending,
+                Some("a"),
+                EventContent { category: Some("slow".into()), ..came(4, "b") },
+                EventRepetition::Replaces,
+            ),
+            (EventFate::Pending, Some("a"), EventContent { category: None, ..came(5, "a") }, EventRepetition::Replaces),
+            (EventFate::Pending, None, came(6, "b"), EventRepetition::Same),
+            (EventFate::Ended, Some("a"), came(5, "a"), EventRepetition::Same),
+            (EventFate::Ended, Some("a"), came(6, "b"), EventRepetition::Refused),
+            (EventFate::Ended, Some("a"), came(5, "b"), EventRepetition::Refused),
+            (EventFate::Ended, Some("a"), came(4, "b"), EventRepetition::Same),
+            (
+                EventFate::Ended,
+                Some("a"),
+                EventContent { urgent: true, category: None, ..came(5, "a") },
+                EventRepetition::Same,
+            ),
+            (EventFate::Ended, None, came(6, "b"), EventRepetition::Same),
+            (EventFate::Retracted, Some("a"), came(5, "a"), EventRepetition::Same),
+            (EventFate::Retracted, Some("a"), came(5, "b"), EventRepetition::Same),
+            (EventFate::Retracted, Some("a"), came(6, "b"), EventRepetition::New),
+            (EventFate::Retracted, None, came(6, "b"), EventRepetition::New),
         ] {
             let recorded = RecordedContent {
                 occurred_at: at(5),
@@ -235,7 +247,7 @@ mod tests {
                 categories: ["outage".to_owned()].into(),
                 fate,
             };
-            assert_eq!(recorded.repetition(&content), repetition, "{recorded:?} {content:?}");
+            assert_eq!(recorded.compare_content(&content), repetition, "{recorded:?} {content:?}");
         }
     }
 
@@ -257,16 +269,16 @@ mod tests {
         let later = read(&EVENT.replace("08:00:00Z", "08:05:00Z").replace("outage", "slow").replace("down", "slow"));
         let mut merged = first.clone();
         merged.merge(later.clone());
-        for fate in [Fate::Pending, Fate::Ended] {
+        for fate in [EventFate::Pending, EventFate::Ended] {
             let recorded = RecordedContent {
                 occurred_at: merged.occurred_at,
                 sha256: Some(merged.content().sha256),
                 urgent: merged.urgent,
-                categories: merged.categories().map(str::to_owned).collect(),
+                categories: merged.all_categories().map(str::to_owned).collect(),
                 fate,
             };
             for content in [&first, &later] {
-                assert_eq!(recorded.repetition(&content.content()), Repetition::Same, "{fate:?}");
+                assert_eq!(recorded.compare_content(&content.content()), EventRepetition::Same, "{fate:?}");
             }
         }
     }

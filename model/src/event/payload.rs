@@ -13,54 +13,54 @@ use serde_json::{
 };
 use tidings_proto::number_of;
 
-use crate::limits::{self, Invalid};
+use crate::limits::{self, InvalidField};
 
 /// A JSON object as text. Payloads with equal fields are equal.
 #[derive(Clone, Debug, Serialize)]
 #[serde(transparent)]
-pub struct Payload(Box<RawValue>);
+pub struct EventPayload(Box<RawValue>);
 
-impl Payload {
-    pub(super) fn from_wire(payload: Option<tidings_proto::Payload>) -> Result<Self, Invalid> {
+impl EventPayload {
+    pub(super) fn from_wire(payload: Option<tidings_proto::Payload>) -> Result<Self, InvalidField> {
         let mut payload = payload.unwrap_or_default();
         if !payload.is_finite() {
-            return Err(Invalid::new("payload", "has a number that is not finite"));
+            return Err(InvalidField::new("payload", "has a number that is not finite"));
         }
         for value in payload.fields.values_mut() {
-            normalize(value, limits::PAYLOAD_DEPTH)?;
+            normalize_value(value, limits::PAYLOAD_DEPTH)?;
         }
         let payload = Self::from(payload.fields);
-        limits::bytes("payload", payload.text().len(), limits::PAYLOAD_BYTES)?;
+        limits::check_bytes("payload", payload.as_json().len(), limits::PAYLOAD_BYTES)?;
         Ok(payload)
     }
 
     #[must_use]
-    pub fn text(&self) -> &str {
+    pub fn as_json(&self) -> &str {
         self.0.get()
     }
 
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.text() == "{}"
+        self.as_json() == "{}"
     }
 
     #[must_use]
     pub fn fields(&self) -> Map<String, Value> {
         // The text is valid JSON with less nesting than serde_json allows.
-        serde_json::from_str(self.text()).unwrap_or_default()
+        serde_json::from_str(self.as_json()).unwrap_or_default()
     }
 
     /// The texts an item shows, besides actor and time.
     #[must_use]
-    pub fn words(&self) -> Words<'_> {
-        let Fields { title, excerpt, url } = serde_json::from_str(self.text()).unwrap_or_default();
-        Words { title: text(title), excerpt: text(excerpt), url: text(url) }
+    pub fn display_texts(&self) -> PayloadTexts<'_> {
+        let RawPayloadFields { title, excerpt, url } = serde_json::from_str(self.as_json()).unwrap_or_default();
+        PayloadTexts { title: text_field(title), excerpt: text_field(excerpt), url: text_field(url) }
     }
 }
 
 /// `None` if a field is missing, blank or not a string.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Words<'a> {
+pub struct PayloadTexts<'a> {
     pub title: Option<Cow<'a, str>>,
     pub excerpt: Option<Cow<'a, str>>,
     pub url: Option<Cow<'a, str>>,
@@ -68,7 +68,7 @@ pub struct Words<'a> {
 
 /// Raw, so that a field with a wrong type does not affect the others.
 #[derive(Default, Deserialize)]
-struct Fields<'a> {
+struct RawPayloadFields<'a> {
     #[serde(borrow)]
     title: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -77,37 +77,37 @@ struct Fields<'a> {
     url: Option<&'a RawValue>,
 }
 
-fn text(field: Option<&RawValue>) -> Option<Cow<'_, str>> {
+fn text_field(field: Option<&RawValue>) -> Option<Cow<'_, str>> {
     #[derive(Deserialize)]
-    struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
-    serde_json::from_str(field?.get()).ok().map(|Text(text)| text).filter(|text| !text.trim().is_empty())
+    struct BorrowedText<'a>(#[serde(borrow)] Cow<'a, str>);
+    serde_json::from_str(field?.get()).ok().map(|BorrowedText(text)| text).filter(|text| !text.trim().is_empty())
 }
 
-impl PartialEq for Payload {
+impl PartialEq for EventPayload {
     fn eq(&self, other: &Self) -> bool {
-        self.text() == other.text() || self.fields() == other.fields()
+        self.as_json() == other.as_json() || self.fields() == other.fields()
     }
 }
 
-impl Default for Payload {
+impl Default for EventPayload {
     fn default() -> Self {
         Self::from(Map::new())
     }
 }
 
-impl From<Map<String, Value>> for Payload {
+impl From<Map<String, Value>> for EventPayload {
     fn from(fields: Map<String, Value>) -> Self {
         Self(to_raw_value(&fields).expect("values with names are a JSON object"))
     }
 }
 
-impl FromIterator<(String, Value)> for Payload {
+impl FromIterator<(String, Value)> for EventPayload {
     fn from_iter<I: IntoIterator<Item = (String, Value)>>(fields: I) -> Self {
         Self::from(Map::from_iter(fields))
     }
 }
 
-impl<'de> Deserialize<'de> for Payload {
+impl<'de> Deserialize<'de> for EventPayload {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Box::<RawValue>::deserialize(deserializer)?;
         if text.get().starts_with('{') {
@@ -119,11 +119,11 @@ impl<'de> Deserialize<'de> for Payload {
 
 /// Checks the nesting depth, and turns a double without a fraction into an integer, because an email should
 /// show "3 comments", not "3.0 comments".
-fn normalize(value: &mut Value, levels_left: usize) -> Result<(), Invalid> {
+fn normalize_value(value: &mut Value, levels_left: usize) -> Result<(), InvalidField> {
     let below = || {
         levels_left
             .checked_sub(1)
-            .ok_or_else(|| Invalid::new("payload", format!("nests deeper than {} levels", limits::PAYLOAD_DEPTH)))
+            .ok_or_else(|| InvalidField::new("payload", format!("nests deeper than {} levels", limits::PAYLOAD_DEPTH)))
     };
     match value {
         Value::Number(number) => {
@@ -133,11 +133,11 @@ fn normalize(value: &mut Value, levels_left: usize) -> Result<(), Invalid> {
         }
         Value::Array(items) => {
             let below = below()?;
-            items.iter_mut().try_for_each(|item| normalize(item, below))?;
+            items.iter_mut().try_for_each(|item| normalize_value(item, below))?;
         }
         Value::Object(fields) => {
             let below = below()?;
-            fields.values_mut().try_for_each(|field| normalize(field, below))?;
+            fields.values_mut().try_for_each(|field| normalize_value(field, below))?;
         }
         _ => {}
     }
@@ -151,8 +151,8 @@ mod tests {
 
     use super::*;
 
-    fn through(payload: Value) -> Result<Value, Invalid> {
-        let payload = Payload::from_wire(Some(serde_json::from_value(payload).unwrap()))?;
+    fn through(payload: Value) -> Result<Value, InvalidField> {
+        let payload = EventPayload::from_wire(Some(serde_json::from_value(payload).unwrap()))?;
         Ok(Value::Object(payload.fields()))
     }
 
@@ -165,8 +165,8 @@ mod tests {
     #[test]
     fn an_integer_keeps_its_digits_and_a_whole_double_becomes_one() {
         let text = |json: &str| {
-            let payload = Payload::from_wire(Some(serde_json::from_str(json).unwrap())).unwrap();
-            payload.text().to_owned()
+            let payload = EventPayload::from_wire(Some(serde_json::from_str(json).unwrap())).unwrap();
+            payload.as_json().to_owned()
         };
         for whole in ["9007199254740992", "1234567890123456789", "-9007199254740993", "18446744073709551615"] {
             let json = format!(r#"{{"rows":[{{"id":{whole}}}]}}"#);
@@ -181,28 +181,31 @@ mod tests {
         // A Struct with the number NaN under the name x.
         let nan = [&[0x0a, 0x0e, 0x0a, 1, b'x', 0x12, 9, 0x11][..], &f64::NAN.to_le_bytes()].concat();
         let nan = tidings_proto::Payload::decode(nan.as_slice()).unwrap();
-        assert!(Payload::from_wire(Some(nan)).unwrap_err().to_string().contains("not finite"));
+        assert!(EventPayload::from_wire(Some(nan)).unwrap_err().to_string().contains("not finite"));
     }
 
     #[test]
     fn a_payload_is_carried_as_its_text() {
         let text = r#"{"title":"A \"b\"","n":1.50,"list":[{}]}"#;
-        let payload: Payload = serde_json::from_str(text).unwrap();
-        assert_eq!((payload.text(), serde_json::to_string(&payload).unwrap().as_str()), (text, text));
+        let payload: EventPayload = serde_json::from_str(text).unwrap();
+        assert_eq!((payload.as_json(), serde_json::to_string(&payload).unwrap().as_str()), (text, text));
         assert_eq!(Value::Object(payload.fields()), json!({"title": "A \"b\"", "n": 1.5, "list": [{}]}));
-        assert!(!payload.is_empty() && Payload::default().is_empty());
+        assert!(!payload.is_empty() && EventPayload::default().is_empty());
         let same = r#"{"list": [{}], "n": 1.5, "title": "A \"b\""}"#;
-        assert_eq!((serde_json::from_str::<Payload>(same).unwrap(), payload == Payload::default()), (payload, false));
-        assert_eq!(serde_json::from_value::<Payload>(json!({"title": 1})).unwrap().text(), r#"{"title":1}"#);
-        let error = serde_json::from_str::<Payload>("[1]").unwrap_err().to_string();
+        assert_eq!(
+            (serde_json::from_str::<EventPayload>(same).unwrap(), payload == EventPayload::default()),
+            (payload, false)
+        );
+        assert_eq!(serde_json::from_value::<EventPayload>(json!({"title": 1})).unwrap().as_json(), r#"{"title":1}"#);
+        let error = serde_json::from_str::<EventPayload>("[1]").unwrap_err().to_string();
         assert!(error.contains("expected a JSON object"), "{error}");
     }
 
     #[test]
     fn the_words_of_a_payload_are_the_texts_that_an_item_shows() {
         let words = |text: &str| {
-            let payload: Payload = serde_json::from_str(text).unwrap();
-            let Words { title, excerpt, url } = payload.words();
+            let payload: EventPayload = serde_json::from_str(text).unwrap();
+            let PayloadTexts { title, excerpt, url } = payload.display_texts();
             [title, excerpt, url].map(|word| word.map(Cow::into_owned))
         };
         let all = r#"{"n":1,"title":"a \u00fc","url":"https://a.example","excerpt":"b"}"#;

@@ -2,13 +2,13 @@
 
 use super::*;
 
-fn quiet(times: &[&str]) -> Quiet {
-    Quiet::new(times.iter().map(|text| text.parse().unwrap()).collect()).unwrap()
+fn quiet(times: &[&str]) -> QuietHours {
+    QuietHours::new(times.iter().map(|text| text.parse().unwrap()).collect()).unwrap()
 }
 
 fn until(times: &[&str], zone: &str, at: &str) -> Option<String> {
     let zone = TimeZone::get(zone).unwrap();
-    quiet(times).until(at.parse().unwrap(), &zone).map(|end| end.to_string())
+    quiet(times).quiet_end(at.parse().unwrap(), &zone).map(|end| end.to_string())
 }
 
 #[test]
@@ -45,7 +45,8 @@ fn an_error_points_at_the_word_and_says_what_would_be_right() {
 
 #[test]
 fn a_week_without_a_minute_for_mail_is_refused() {
-    let whole_week = |times: &[&str]| Quiet::new(times.iter().map(|text| text.parse().unwrap()).collect()).is_err();
+    let whole_week =
+        |times: &[&str]| QuietHours::new(times.iter().map(|text| text.parse().unwrap()).collect()).is_err();
     assert!(whole_week(&["00:00-24:00"]));
     assert!(whole_week(&["07:00-22:00", "22:00-07:00"]));
     assert!(whole_week(&["mon-fri 00:00-24:00", "sat-sun 00:00-24:00"]));
@@ -142,9 +143,9 @@ fn quiet_hours_end_at_the_first_minute_that_is_not_quiet() {
                 let at = change + minute.minutes();
                 if plainly(zone.to_datetime(at)) {
                     let Some(end) = end else { continue };
-                    assert_eq!(quiet.until(at, &zone), Some(end), "{times:?} {name} {at}");
+                    assert_eq!(quiet.quiet_end(at, &zone), Some(end), "{times:?} {name} {at}");
                 } else {
-                    assert_eq!(quiet.until(at, &zone), None, "{times:?} {name} {at}");
+                    assert_eq!(quiet.quiet_end(at, &zone), None, "{times:?} {name} {at}");
                     end = Some(at);
                 }
             }

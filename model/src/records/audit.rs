@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize, Serializer};
 use uuid::Uuid;
 
-use crate::{records::Page, without_addresses};
+use crate::{records::PageRequest, without_addresses};
 
 /// An entry of the audit trail with its subject.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -25,7 +25,7 @@ pub struct AuditRecord {
     /// The single message concerned.
     pub message: Option<Uuid>,
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
-    pub actor: Actor,
+    pub actor: AuditActor,
     pub action: String,
     pub why: String,
 }
@@ -38,7 +38,7 @@ impl AuditRecord {
 
     /// Keeps the action.
     pub fn forget_operator(&mut self) {
-        self.actor = Actor::Operator("operator".to_owned());
+        self.actor = AuditActor::Operator("operator".to_owned());
         self.why.clear();
     }
 }
@@ -62,28 +62,28 @@ pub struct AuditFilter {
     pub user: Option<String>,
     /// Only entries by this operator, by `recipient` or by `tidings`
     #[cfg_attr(feature = "clap", arg(long, value_name = "LOGIN"))]
-    pub actor: Option<Actor>,
+    pub actor: Option<AuditActor>,
     // The first words of an action: `relay_open` selects `relay_open ses`.
     /// Only entries with this action
     #[cfg_attr(feature = "clap", arg(long, value_name = "ACTION"))]
     pub action: Option<String>,
     /// Only entries of this time or later: a time as in RFC 3339, or a span before now as in `2h` or `14d`
-    #[cfg_attr(feature = "clap", arg(long, value_name = "TIME", value_parser = crate::when::past))]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "TIME", value_parser = crate::when::parse_past))]
     #[serde(deserialize_with = "crate::when::optional_moment")]
     pub since: Option<Timestamp>,
     /// Only entries before this time
-    #[cfg_attr(feature = "clap", arg(long, value_name = "TIME", value_parser = crate::when::past))]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "TIME", value_parser = crate::when::parse_past))]
     #[serde(deserialize_with = "crate::when::optional_moment")]
     pub until: Option<Timestamp>,
     #[cfg_attr(feature = "clap", arg(skip))]
     #[serde(skip)]
-    pub page: Page<AuditPlace>,
+    pub page: PageRequest<AuditPlace>,
 }
 
 /// Who made a change. A single word in SQL, JSON and on the command line.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(from = "String")]
-pub enum Actor {
+pub enum AuditActor {
     Tidings,
     /// Through a preferences page or a provider's link.
     Recipient,
@@ -91,7 +91,7 @@ pub enum Actor {
     Operator(String),
 }
 
-impl Actor {
+impl AuditActor {
     #[must_use]
     pub fn as_str(&self) -> &str {
         match self {
@@ -108,7 +108,7 @@ impl Actor {
     }
 }
 
-impl From<String> for Actor {
+impl From<String> for AuditActor {
     fn from(word: String) -> Self {
         [Self::Tidings, Self::Recipient]
             .into_iter()
@@ -117,19 +117,19 @@ impl From<String> for Actor {
     }
 }
 
-impl From<&str> for Actor {
+impl From<&str> for AuditActor {
     fn from(word: &str) -> Self {
         Self::from(word.to_owned())
     }
 }
 
-impl Serialize for Actor {
+impl Serialize for AuditActor {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.as_str())
     }
 }
 
-impl fmt::Display for Actor {
+impl fmt::Display for AuditActor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -141,10 +141,10 @@ mod tests {
 
     #[test]
     fn an_actor_reads_back_from_its_word() {
-        for actor in [Actor::Tidings, Actor::Recipient, Actor::Operator("ann".to_owned())] {
-            assert_eq!(Actor::from(actor.to_string()), actor);
+        for actor in [AuditActor::Tidings, AuditActor::Recipient, AuditActor::Operator("ann".to_owned())] {
+            assert_eq!(AuditActor::from(actor.to_string()), actor);
         }
-        assert_eq!(Actor::of_login(""), Actor::Tidings);
-        assert_eq!(Actor::of_login("ann"), Actor::Operator("ann".to_owned()));
+        assert_eq!(AuditActor::of_login(""), AuditActor::Tidings);
+        assert_eq!(AuditActor::of_login("ann"), AuditActor::Operator("ann".to_owned()));
     }
 }

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use percent_encoding::utf8_percent_encode;
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::{Key, key::ESCAPED, limits::Invalid, records::Page};
+use crate::{Key, key::ESCAPED, limits::InvalidField, records::PageRequest};
 
 /// The first run in the chain of runs, and the letter's number.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,12 +23,12 @@ impl fmt::Display for DeadLetterId {
 }
 
 impl FromStr for DeadLetterId {
-    type Err = Invalid;
+    type Err = InvalidField;
 
-    fn from_str(text: &str) -> Result<Self, Invalid> {
+    fn from_str(text: &str) -> Result<Self, InvalidField> {
         let parts = text.rsplit_once('.').filter(|(run_id, _)| !run_id.is_empty());
         let id = parts.and_then(|(run_id, seq)| Some(Self { run_id: run_id.to_owned(), seq: seq.parse().ok()? }));
-        id.ok_or_else(|| Invalid::new("dead letter", format!("{text:?} is not RUN_ID.SEQ, as in the list")))
+        id.ok_or_else(|| InvalidField::new("dead letter", format!("{text:?} is not RUN_ID.SEQ, as in the list")))
     }
 }
 
@@ -58,13 +58,13 @@ pub struct DeadLetterRecord {
     /// Of the whole payload, in hex.
     pub sha256: String,
     /// Set if an operator emitted the letter again.
-    pub emitted: Option<Emitted>,
+    pub emitted: Option<EmissionRecord>,
 }
 
 /// The emission of a dead letter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Emitted {
+pub struct EmissionRecord {
     pub at: Timestamp,
     /// The operator's login.
     pub by: String,
@@ -124,16 +124,16 @@ pub struct DeadLetterFilter {
     #[cfg_attr(feature = "clap", arg(long, value_name = "USER", requires = "tenant"))]
     pub user: Option<String>,
     /// Only letters of this time or later: a time as in RFC 3339, or a span before now as in `2h` or `14d`
-    #[cfg_attr(feature = "clap", arg(long, value_name = "TIME", value_parser = crate::when::past))]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "TIME", value_parser = crate::when::parse_past))]
     #[serde(deserialize_with = "crate::when::optional_moment")]
     pub since: Option<Timestamp>,
     /// Only letters before this time
-    #[cfg_attr(feature = "clap", arg(long, value_name = "TIME", value_parser = crate::when::past))]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "TIME", value_parser = crate::when::parse_past))]
     #[serde(deserialize_with = "crate::when::optional_moment")]
     pub until: Option<Timestamp>,
     #[cfg_attr(feature = "clap", arg(skip))]
     #[serde(skip)]
-    pub page: Page<DeadLetterPlace>,
+    pub page: PageRequest<DeadLetterPlace>,
 }
 
 impl DeadLetterFilter {
@@ -173,16 +173,18 @@ impl fmt::Display for WebhookLetterId {
 }
 
 impl FromStr for WebhookLetterId {
-    type Err = Invalid;
+    type Err = InvalidField;
 
-    fn from_str(text: &str) -> Result<Self, Invalid> {
+    fn from_str(text: &str) -> Result<Self, InvalidField> {
         let is_hex = |digits: &&str| {
             digits.len() == DIGITS && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
         };
         let (relay, digits) = text.rsplit_once('/').unwrap_or_default();
         match Some(digits).filter(is_hex) {
             Some(digits) if !relay.is_empty() => Ok(Self { relay: relay.to_owned(), digits: digits.to_owned() }),
-            _ => Err(Invalid { field: "id".to_owned(), problem: format!("{text:?} is not RELAY/{DIGITS} digits") }),
+            _ => {
+                Err(InvalidField { field: "id".to_owned(), problem: format!("{text:?} is not RELAY/{DIGITS} digits") })
+            }
         }
     }
 }
@@ -210,7 +212,7 @@ pub struct WebhookLetterRecord {
     /// `true` if nothing except addresses is missing.
     pub whole: bool,
     /// Set if an operator emitted the letter.
-    pub emitted: Option<Emitted>,
+    pub emitted: Option<EmissionRecord>,
 }
 
 /// Contains no addresses.
@@ -230,7 +232,7 @@ pub struct WebhookLetterFilter {
     pub since: Option<Timestamp>,
     /// Exclusive.
     pub until: Option<Timestamp>,
-    pub page: Page<WebhookLetterPlace>,
+    pub page: PageRequest<WebhookLetterPlace>,
 }
 
 #[cfg(test)]
@@ -251,7 +253,7 @@ mod tests {
     fn a_filter_selects_workflow_ids_by_their_parts() {
         let ids = |tenant: Option<&str>, digest_type: Option<&str>, user: Option<&str>| {
             let [tenant, digest_type, user] = [tenant, digest_type, user].map(|part| part.map(str::to_owned));
-            let page = Page { limit: 1, after: None };
+            let page = PageRequest { limit: 1, after: None };
             DeadLetterFilter { tenant, digest_type, user, since: None, until: None, page }.workflow_ids()
         };
         assert_eq!(ids(None, None, None), None);

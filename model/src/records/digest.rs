@@ -6,8 +6,8 @@ use uuid::Uuid;
 
 use crate::{
     Key,
-    records::Page,
-    window::{Closed, Outcome, THEN, Window},
+    records::PageRequest,
+    window::{DigestOutcome, THEN, Window, WindowEnd},
 };
 
 closed_set! {
@@ -43,7 +43,7 @@ pub struct DigestRecord {
     pub claimed_at: Option<Timestamp>,
     /// When a relay first accepted the message, whatever the outcome.
     pub sent_at: Option<Timestamp>,
-    pub closed: Option<Closed>,
+    pub closed: Option<WindowEnd>,
     pub closed_at: Option<Timestamp>,
     /// When a failed digest returned its events to the key.
     pub returned_at: Option<Timestamp>,
@@ -66,7 +66,7 @@ pub struct DigestRecord {
 impl DigestRecord {
     #[must_use]
     pub fn is_sent(&self) -> bool {
-        self.closed.as_ref().is_some_and(|closed| closed.outcome == Outcome::Sent)
+        self.closed.as_ref().is_some_and(|closed| closed.outcome == DigestOutcome::Sent)
     }
 
     /// Returns `true` if the digest was claimed, is past due and has no outcome (rule 37).
@@ -106,16 +106,16 @@ pub struct DigestFilter {
     pub user: Option<String>,
     /// Only digests that ended like this
     #[cfg_attr(feature = "clap", arg(long, value_name = "OUTCOME"))]
-    pub outcome: Option<Outcome>,
+    pub outcome: Option<DigestOutcome>,
     /// Only digests in this state
     #[cfg_attr(feature = "clap", arg(long, value_name = "STATE"))]
     pub state: Option<DigestState>,
     /// Only windows opened at this time or later: a time as in RFC 3339, or a span before now as in `2h` or `14d`
-    #[cfg_attr(feature = "clap", arg(long, value_name = "TIME", value_parser = crate::when::past))]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "TIME", value_parser = crate::when::parse_past))]
     #[serde(deserialize_with = "crate::when::optional_moment")]
     pub since: Option<Timestamp>,
     /// Only windows opened before this time
-    #[cfg_attr(feature = "clap", arg(long, value_name = "TIME", value_parser = crate::when::past))]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "TIME", value_parser = crate::when::parse_past))]
     #[serde(deserialize_with = "crate::when::optional_moment")]
     pub until: Option<Timestamp>,
     /// Only digests that are [overdue](DigestRecord::is_overdue) at this time.
@@ -124,7 +124,7 @@ pub struct DigestFilter {
     pub overdue_at: Option<Timestamp>,
     #[cfg_attr(feature = "clap", arg(skip))]
     #[serde(skip)]
-    pub page: Page<DigestPlace>,
+    pub page: PageRequest<DigestPlace>,
 }
 
 pub type EventPlace = (Timestamp, String);
@@ -149,7 +149,7 @@ pub struct DigestEvent {
 
 closed_set! {
     /// Why an event was excluded from its window's message.
-    pub enum Exclusion {
+    pub enum EventExclusion {
         Retracted = "retracted",
         OptedOut = "opted out",
         /// According to the digest type's own service.
@@ -161,7 +161,7 @@ closed_set! {
     }
 }
 
-impl Exclusion {
+impl EventExclusion {
     /// An extra digest, which ends immediately and sends nothing. This way, the ledger has each excluded
     /// event with the reason (rule 1).
     #[must_use]
@@ -170,7 +170,7 @@ impl Exclusion {
     }
 
     #[must_use]
-    pub const fn why(self) -> &'static str {
+    pub const fn ledger_reason(self) -> &'static str {
         match self {
             Self::Retracted => "retracted",
             Self::OptedOut => "the recipient turned their category off",
@@ -184,7 +184,7 @@ impl Exclusion {
 // The effect of a retract on the events it covers (rule 6).
 
 closed_set! {
-    pub enum Reach {
+    pub enum RetractReach {
         /// No message has or will have a covered event.
         Pending = "pending",
         /// A waiting message will be rendered again without the event.
@@ -195,33 +195,33 @@ closed_set! {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reached {
-    pub reach: Reach,
+pub struct RetractEffect {
+    pub reach: RetractReach,
     /// The digest, and when it was claimed.
     pub digest: Option<(Uuid, Option<Timestamp>)>,
 }
 
-impl Reached {
-    pub const PENDING: Self = Self { reach: Reach::Pending, digest: None };
+impl RetractEffect {
+    pub const PENDING: Self = Self { reach: RetractReach::Pending, digest: None };
 
     /// A waiting message wins, then the later digest.
     #[must_use]
-    pub fn or(self, other: Self) -> Self {
+    pub fn prefer_waiting(self, other: Self) -> Self {
         let rank = |reached: &Self| match reached.reach {
-            Reach::Pending => 0,
-            Reach::Sent => 1,
-            Reach::Waiting => 2,
+            RetractReach::Pending => 0,
+            RetractReach::Sent => 1,
+            RetractReach::Waiting => 2,
         };
         let claimed_at = |reached: &Self| reached.digest.and_then(|(_, claimed_at)| claimed_at);
         if (rank(&other), claimed_at(&other)) > (rank(&self), claimed_at(&self)) { other } else { self }
     }
 }
 
-impl Reach {
+impl RetractReach {
     #[must_use]
-    pub const fn of(state: DigestState, outcome: Option<Outcome>, past_the_dot: bool) -> Self {
+    pub const fn from_digest(state: DigestState, outcome: Option<DigestOutcome>, past_the_dot: bool) -> Self {
         match (state, outcome) {
-            (DigestState::Closed, Some(Outcome::Sent | Outcome::Ambiguous)) => Self::Sent,
+            (DigestState::Closed, Some(DigestOutcome::Sent | DigestOutcome::Ambiguous)) => Self::Sent,
             (DigestState::Claimed | DigestState::Rendered, _) if past_the_dot => Self::Sent,
             (DigestState::Claimed | DigestState::Rendered, _) => Self::Waiting,
             (DigestState::Open | DigestState::Closed, _) => Self::Pending,
@@ -236,35 +236,39 @@ mod tests {
     #[test]
     fn a_retract_reaches_a_message_until_an_attempt_passes_the_dot() {
         for (state, outcome, past_the_dot, reach) in [
-            (DigestState::Open, None, false, Reach::Pending),
-            (DigestState::Claimed, None, false, Reach::Waiting),
-            (DigestState::Rendered, None, false, Reach::Waiting),
-            (DigestState::Rendered, None, true, Reach::Sent),
-            (DigestState::Closed, Some(Outcome::Sent), true, Reach::Sent),
-            (DigestState::Closed, Some(Outcome::Ambiguous), true, Reach::Sent),
-            (DigestState::Closed, Some(Outcome::Skipped), false, Reach::Pending),
-            (DigestState::Closed, Some(Outcome::Dropped), false, Reach::Pending),
-            (DigestState::Closed, Some(Outcome::Failed), true, Reach::Pending),
+            (DigestState::Open, None, false, RetractReach::Pending),
+            (DigestState::Claimed, None, false, RetractReach::Waiting),
+            (DigestState::Rendered, None, false, RetractReach::Waiting),
+            (DigestState::Rendered, None, true, RetractReach::Sent),
+            (DigestState::Closed, Some(DigestOutcome::Sent), true, RetractReach::Sent),
+            (DigestState::Closed, Some(DigestOutcome::Ambiguous), true, RetractReach::Sent),
+            (DigestState::Closed, Some(DigestOutcome::Skipped), false, RetractReach::Pending),
+            (DigestState::Closed, Some(DigestOutcome::Dropped), false, RetractReach::Pending),
+            (DigestState::Closed, Some(DigestOutcome::Failed), true, RetractReach::Pending),
         ] {
-            assert_eq!(Reach::of(state, outcome, past_the_dot), reach, "{state} {outcome:?} {past_the_dot}");
+            assert_eq!(
+                RetractReach::from_digest(state, outcome, past_the_dot),
+                reach,
+                "{state} {outcome:?} {past_the_dot}"
+            );
         }
     }
 
     #[test]
     fn of_two_digests_the_one_that_waits_counts_and_then_the_later_one() {
         let at = |second| Some(Timestamp::from_second(second).unwrap());
-        let reached = |reach, id, second| Reached { reach, digest: Some((Uuid::from_u128(id), at(second))) };
-        let [early, late] = [reached(Reach::Sent, 1, 1), reached(Reach::Sent, 2, 2)];
-        let waiting = reached(Reach::Waiting, 3, 1);
+        let reached = |reach, id, second| RetractEffect { reach, digest: Some((Uuid::from_u128(id), at(second))) };
+        let [early, late] = [reached(RetractReach::Sent, 1, 1), reached(RetractReach::Sent, 2, 2)];
+        let waiting = reached(RetractReach::Waiting, 3, 1);
         for (one, other, counts) in [
             (early, late, late),
             (late, early, late),
             (waiting, late, waiting),
             (late, waiting, waiting),
-            (Reached::PENDING, early, early),
-            (early, Reached::PENDING, early),
+            (RetractEffect::PENDING, early, early),
+            (early, RetractEffect::PENDING, early),
         ] {
-            assert_eq!(one.or(other), counts);
+            assert_eq!(one.prefer_waiting(other), counts);
         }
     }
 }

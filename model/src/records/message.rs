@@ -4,19 +4,19 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::{page::Page, suppression::Suppression};
+use super::{page::PageRequest, suppression::Suppression};
 use crate::{
     Key, MessageKey,
-    attempt::{AttemptClass, Phase},
+    attempt::{AttemptClass, AttemptPhase},
     settings::StreamName,
-    window::{Closed, Outcome},
+    window::{DigestOutcome, WindowEnd},
 };
 
 #[derive(Clone, PartialEq, Eq)]
-pub struct Message {
+pub struct OutboxMessage {
     /// The `digest_id` or [`MessageKey::message_id`].
     pub id: Uuid,
-    pub origin: Origin,
+    pub origin: MessageOrigin,
     /// Digests are always bulk.
     pub stream: StreamName,
     /// RFC 5321 MAIL FROM.
@@ -41,7 +41,7 @@ pub struct Message {
     pub made_at: Timestamp,
 }
 
-impl Message {
+impl OutboxMessage {
     #[must_use]
     pub fn tenant(&self) -> &str {
         self.origin.tenant()
@@ -51,8 +51,8 @@ impl Message {
     #[must_use]
     pub const fn key(&self) -> Option<&Key> {
         match &self.origin {
-            Origin::Digest(key) => Some(key),
-            Origin::Single { .. } => None,
+            MessageOrigin::Digest(key) => Some(key),
+            MessageOrigin::Single { .. } => None,
         }
     }
 }
@@ -61,7 +61,7 @@ impl Message {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub enum Origin {
+pub enum MessageOrigin {
     /// It is the mail of a digest of this key.
     Digest(Key),
     /// Submitted by a service.
@@ -77,7 +77,7 @@ pub enum Origin {
     },
 }
 
-impl Origin {
+impl MessageOrigin {
     #[must_use]
     pub fn tenant(&self) -> &str {
         match self {
@@ -108,25 +108,27 @@ closed_set! {
 
 impl MessageState {
     #[must_use]
-    pub const fn after(outcome: Outcome) -> Self {
+    pub const fn from_outcome(outcome: DigestOutcome) -> Self {
         match outcome {
-            Outcome::Sent => Self::Sent,
-            Outcome::Failed => Self::Failed,
-            Outcome::Ambiguous => Self::Ambiguous,
-            Outcome::Suppressed => Self::Suppressed,
-            Outcome::Skipped | Outcome::Throttled | Outcome::Dropped | Outcome::Unknown => Self::Cancelled,
+            DigestOutcome::Sent => Self::Sent,
+            DigestOutcome::Failed => Self::Failed,
+            DigestOutcome::Ambiguous => Self::Ambiguous,
+            DigestOutcome::Suppressed => Self::Suppressed,
+            DigestOutcome::Skipped | DigestOutcome::Throttled | DigestOutcome::Dropped | DigestOutcome::Unknown => {
+                Self::Cancelled
+            }
         }
     }
 
     #[must_use]
-    pub const fn outcome(self) -> Option<Outcome> {
+    pub const fn outcome(self) -> Option<DigestOutcome> {
         match self {
             Self::Queued | Self::Sending | Self::Deferred => None,
-            Self::Sent | Self::Delivered => Some(Outcome::Sent),
-            Self::Failed => Some(Outcome::Failed),
-            Self::Ambiguous => Some(Outcome::Ambiguous),
-            Self::Suppressed => Some(Outcome::Suppressed),
-            Self::Cancelled => Some(Outcome::Dropped),
+            Self::Sent | Self::Delivered => Some(DigestOutcome::Sent),
+            Self::Failed => Some(DigestOutcome::Failed),
+            Self::Ambiguous => Some(DigestOutcome::Ambiguous),
+            Self::Suppressed => Some(DigestOutcome::Suppressed),
+            Self::Cancelled => Some(DigestOutcome::Dropped),
         }
     }
 }
@@ -137,7 +139,7 @@ impl MessageState {
 pub struct MessageRecord {
     pub id: Uuid,
     #[serde(flatten)]
-    pub origin: Origin,
+    pub origin: MessageOrigin,
     pub stream: StreamName,
     pub state: MessageState,
     /// Empty for a plain success.
@@ -148,10 +150,10 @@ pub struct MessageRecord {
     pub message_id: String,
     pub subject: String,
     pub created_at: Timestamp,
-    /// See [`Message::made_at`].
+    /// See [`OutboxMessage::made_at`].
     #[serde(skip)]
     pub made_at: Timestamp,
-    /// See [`Message::made_from`].
+    /// See [`OutboxMessage::made_from`].
     #[serde(skip)]
     pub made_from: String,
     /// When a relay first accepted the message, whatever the state.
@@ -163,8 +165,8 @@ pub struct MessageRecord {
 
 impl MessageRecord {
     #[must_use]
-    pub fn closed(&self) -> Option<Closed> {
-        Some(Closed { outcome: self.state.outcome()?, why: self.why.clone() })
+    pub fn closed(&self) -> Option<WindowEnd> {
+        Some(WindowEnd { outcome: self.state.outcome()?, why: self.why.clone() })
     }
 }
 
@@ -184,7 +186,7 @@ pub struct MessageFilter {
     pub state: Option<MessageState>,
     #[cfg_attr(feature = "clap", arg(skip))]
     #[serde(skip)]
-    pub page: Page<MessagePlace>,
+    pub page: PageRequest<MessagePlace>,
 }
 
 /// One attempt to deliver a message.
@@ -199,7 +201,7 @@ pub struct AttemptRecord {
     pub past_the_dot_at: Option<Timestamp>,
     /// Missing if it is under way or its end was never recorded.
     pub ended_at: Option<Timestamp>,
-    pub phase: Option<Phase>,
+    pub phase: Option<AttemptPhase>,
     pub class: Option<AttemptClass>,
     /// The relay's reply: code, enhanced code and text, without addresses.
     pub reply: Option<String>,
@@ -214,7 +216,7 @@ pub struct AttemptRecord {
 pub struct RefusalRecord {
     pub message: Uuid,
     pub at: Timestamp,
-    pub phase: Phase,
+    pub phase: AttemptPhase,
     pub class: AttemptClass,
     pub reply: String,
 }
@@ -224,7 +226,7 @@ pub struct RefusalRecord {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LateEnd {
     pub at: Timestamp,
-    pub phase: Phase,
+    pub phase: AttemptPhase,
     pub class: AttemptClass,
     pub reply: String,
 }
@@ -239,10 +241,10 @@ pub enum AttemptStart {
         had_ambiguous_attempt: bool,
         /// See [`FirstAttempt::epoch`].
         epoch: u64,
-        message: Box<Message>,
+        message: Box<OutboxMessage>,
     },
     /// The message or its digest already has an outcome.
-    Closed(Closed),
+    Closed(WindowEnd),
     /// An attempt is past the final dot, and its reply may still arrive.
     AwaitsReply {
         number: u32,
@@ -254,7 +256,7 @@ pub enum AttemptStart {
 /// No outcome and no attempt past the final dot, so it can still be rendered again (rule 60).
 #[derive(Clone, PartialEq, Eq)]
 pub struct WaitingMessage {
-    pub message: Message,
+    pub message: OutboxMessage,
     /// See [`FirstAttempt::epoch`].
     pub epoch: u64,
     /// The next attempt is not the first.
@@ -268,7 +270,7 @@ pub struct WaitingMessage {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Withdrawn {
+pub struct RemovedEvents {
     pub retracted: u64,
     pub opted_out: u64,
     pub seen: u64,
@@ -291,13 +293,13 @@ pub struct FirstAttempt {
 
 #[derive(Clone, PartialEq, Eq)]
 pub struct AttemptEnd {
-    pub phase: Phase,
+    pub phase: AttemptPhase,
     pub class: AttemptClass,
     /// Empty if there was none. Contains no addresses.
     pub reply: String,
     pub relay_id: Option<String>,
     /// Ends the message and its digest in the same transaction.
-    pub closed: Option<Closed>,
+    pub closed: Option<WindowEnd>,
     /// Suppresses the address in the same transaction, if the latest `consecutive` messages to it ended with
     /// this class.
     pub suppress: Option<Suppression>,

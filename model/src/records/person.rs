@@ -9,7 +9,7 @@ use std::{
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::records::{Page, Preferences, Reason, Recipient, Suppression};
+use crate::records::{PageRequest, Preferences, Recipient, Suppression, SuppressionReason};
 
 /// An id this person has or had, and when renames gave it to them and took it away.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,18 +49,18 @@ pub struct RecipientFilter {
     pub suppressed: bool,
     #[cfg_attr(feature = "clap", arg(skip))]
     #[serde(skip)]
-    pub page: Page<RecipientPlace>,
+    pub page: PageRequest<RecipientPlace>,
 }
 
 #[derive(Clone, PartialEq, Eq)]
 pub struct ListedRecipient {
     pub recipient: Recipient,
-    pub suppressed: Option<Reason>,
+    pub suppressed: Option<SuppressionReason>,
 }
 
 /// A person's data outside the ledger. This includes email addresses: never log it.
 #[derive(Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Person {
+pub struct PersonRecord {
     pub recipient: Option<Recipient>,
     pub preferences: Vec<PersonsChoice>,
     pub consents: Vec<PersonsConsent>,
@@ -72,7 +72,7 @@ pub struct Person {
     pub digest_types: BTreeSet<String>,
 }
 
-impl Person {
+impl PersonRecord {
     /// Returns `true` if the store has no data about them. Single messages to an address outside the
     /// directory do not count.
     #[must_use]
@@ -89,7 +89,7 @@ impl Person {
 }
 
 /// Merges the data held under another name of the tenant. The first directory row wins.
-impl AddAssign for Person {
+impl AddAssign for PersonRecord {
     fn add_assign(&mut self, more: Self) {
         self.recipient = self.recipient.take().or(more.recipient);
         self.preferences.extend(more.preferences);
@@ -162,7 +162,7 @@ row_counts! {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum PersonRowKind {
     Digests,
     Events,
     Retracts,
@@ -177,7 +177,7 @@ pub enum Part {
     Audit,
 }
 
-impl Part {
+impl PersonRowKind {
     pub const ALL: [Self; 11] = [
         Self::Digests,
         Self::Events,
@@ -222,7 +222,7 @@ closed_set! {
 
 closed_set! {
     /// Data that may depend on a name. The set's names are written after a count, e.g. `2 unsubscribed`.
-    pub enum Hanging {
+    pub enum DependentKind {
         Withdrawn = "unsubscribed",
         Chosen = "with choices",
         Off = "who turned it off",
@@ -239,7 +239,7 @@ closed_set! {
 pub struct StoredName {
     pub kind: NameKind,
     pub name: String,
-    pub has: BTreeMap<Hanging, u64>,
+    pub has: BTreeMap<DependentKind, u64>,
 }
 
 /// For example `2 unsubscribed, 1 suppressed`.
@@ -252,7 +252,7 @@ impl fmt::Display for StoredName {
 
 row_counts! {
     /// Number of rows that an erasure changed, or would change in a dry run.
-    pub struct Erased {
+    pub struct ErasedRows {
         recipients = "recipients",
         preferences = "preferences",
         consents = "consents",
@@ -273,7 +273,7 @@ row_counts! {
     }
 }
 
-impl Erased {
+impl ErasedRows {
     #[must_use]
     pub fn is_nothing(&self) -> bool {
         *self == Self::default()
@@ -288,11 +288,11 @@ mod tests {
     /// Producers use the new id first.
     #[test]
     fn an_id_that_only_events_came_to_is_free() {
-        let sent = Person { digest_types: ["activity".to_owned()].into(), ..Person::default() };
+        let sent = PersonRecord { digest_types: ["activity".to_owned()].into(), ..PersonRecord::default() };
         assert!(sent.is_free() && !sent.is_empty());
         let consents =
             vec![PersonsConsent { digest_type: "activity".into(), consent: false, changed_at: Timestamp::UNIX_EPOCH }];
-        let mut refused = Person { consents, ..Person::default() };
+        let mut refused = PersonRecord { consents, ..PersonRecord::default() };
         assert!(!refused.is_free());
         refused += sent;
         assert_eq!((refused.digest_types.len(), refused.consents.len()), (1, 1));

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::page::Page;
+use super::page::PageRequest;
 use crate::settings::StreamName;
 
 /// An address that a tenant must not mail.
@@ -12,13 +12,13 @@ use crate::settings::StreamName;
 pub struct Suppression {
     pub tenant: String,
     pub address: String,
-    pub reason: Reason,
+    pub reason: SuppressionReason,
     /// The evidence, e.g. the relay's reply with the address removed.
     pub detail: String,
     pub at: Timestamp,
 }
 
-pub type SuppressionPlace = (Timestamp, String, String, Reason);
+pub type SuppressionPlace = (Timestamp, String, String, SuppressionReason);
 
 /// A filter of suppressions, the latest first. What is `None` selects all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -33,11 +33,11 @@ pub struct SuppressionFilter {
     pub address: Option<String>,
     #[cfg_attr(feature = "clap", arg(skip))]
     #[serde(skip)]
-    pub page: Page<SuppressionPlace>,
+    pub page: PageRequest<SuppressionPlace>,
 }
 
 closed_set! {
-    pub enum Reason {
+    pub enum SuppressionReason {
         HardBounce = "hard_bounce",
         /// Its server rejected several messages in a row.
         SoftBounces = "soft_bounces",
@@ -47,7 +47,7 @@ closed_set! {
     }
 }
 
-impl Reason {
+impl SuppressionReason {
     /// Returns `true` if this reason blocks the stream. A bounce blocks every stream; a complaint or
     /// unsubscription should only stop bulk messages.
     #[must_use]
@@ -66,10 +66,10 @@ mod tests {
     #[test]
     fn opt_outs_forbid_bulk_and_bounces_forbid_both_streams() {
         for (reason, transactional) in [
-            (Reason::HardBounce, true),
-            (Reason::SoftBounces, true),
-            (Reason::Complaint, false),
-            (Reason::Unsubscribed, false),
+            (SuppressionReason::HardBounce, true),
+            (SuppressionReason::SoftBounces, true),
+            (SuppressionReason::Complaint, false),
+            (SuppressionReason::Unsubscribed, false),
         ] {
             assert!(reason.forbids(StreamName::Bulk), "{reason}");
             assert_eq!(reason.forbids(StreamName::Transactional), transactional, "{reason}");

@@ -6,7 +6,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::{records::Facts, settings::DigestSettings};
+use crate::{records::KeyFacts, settings::DigestSettings};
 
 pub const UNREAD_FOR: SignedDuration = SignedDuration::from_hours(30 * 24);
 
@@ -19,7 +19,7 @@ pub const UNREAD_FOR: SignedDuration = SignedDuration::from_hours(30 * 24);
 ///   tracking, the first at least thirty days ago.
 /// - The recipient changed no preference within thirty days.
 #[must_use]
-pub fn unread_since(settings: &DigestSettings, facts: &Facts, now: Timestamp) -> Option<Timestamp> {
+pub fn unread_since(settings: &DigestSettings, facts: &KeyFacts, now: Timestamp) -> Option<Timestamp> {
     let is_old = |at: Timestamp| now.duration_since(at) >= UNREAD_FOR;
     let chose = facts.preferences.cadence.is_some() || facts.changed_at.is_some_and(|at| !is_old(at));
     if !settings.adapt || chose {

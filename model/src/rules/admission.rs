@@ -6,16 +6,16 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::{
     Cadence,
-    records::Facts,
+    records::KeyFacts,
     rules::{
-        deadline::Timing,
-        effective::{Effective, consent_or_suppression_block},
+        deadline::DeadlineTiming,
+        effective::{EffectiveSettings, consent_or_suppression_block},
         limit::outlasts_slot,
         pause, plan,
     },
     settings::{DigestSettings, FrequencyLimits, OverLimit},
-    step::{ClaimInput, Limited, PauseWait},
-    window::{Closed, Outcome, Wait, Window},
+    step::{ClaimInput, ExhaustedLimit, PauseWait},
+    window::{DigestOutcome, WaitReason, Window, WindowEnd},
 };
 
 /// Gives up on a window if its recipient or digest type stays unknown for this long (rule 33).
@@ -24,11 +24,11 @@ const FIRST_BACKOFF: SignedDuration = SignedDuration::from_mins(1);
 const LONGEST_BACKOFF: SignedDuration = SignedDuration::from_hours(1);
 
 #[derive(Debug, PartialEq, Eq)]
-pub enum Admission {
+pub enum AdmissionDecision {
     Admitted,
     /// The window collects until then. `limit_ends_at` is set for a cap, or a throttle longer than the time
     /// between two slots: the digest may then [count](FrequencyLimits::counted_end) from this end, and the
-    /// next cap makes it [wait less](capped).
+    /// next cap makes it [wait less](decide_capped).
     Later {
         until: Timestamp,
         why: String,
@@ -42,26 +42,26 @@ pub enum Admission {
     },
     Paused(PauseWait),
     Changed,
-    Refused(Closed),
+    Refused(WindowEnd),
 }
 
 /// For an unknown recipient or digest type (rule 33).
 #[derive(Debug, PartialEq, Eq)]
-pub enum Missing {
+pub enum MissingDecision {
     Waits { since: Timestamp, until: Timestamp, why: String },
-    Ends(Closed),
+    Ends(WindowEnd),
 }
 
-impl From<Missing> for Admission {
-    fn from(missing: Missing) -> Self {
+impl From<MissingDecision> for AdmissionDecision {
+    fn from(missing: MissingDecision) -> Self {
         match missing {
-            Missing::Waits { since, until, why } => Self::Unknown { since, until, why },
-            Missing::Ends(closed) => Self::Refused(closed),
+            MissingDecision::Waits { since, until, why } => Self::Unknown { since, until, why },
+            MissingDecision::Ends(closed) => Self::Refused(closed),
         }
     }
 }
 
-impl Admission {
+impl AdmissionDecision {
     const fn later(until: Timestamp, why: String) -> Self {
         Self::Later { until, why, limit_ends_at: None }
     }
@@ -74,30 +74,30 @@ impl Admission {
 pub fn admit(
     settings: &DigestSettings,
     limits: &FrequencyLimits,
-    facts: &Facts,
+    facts: &KeyFacts,
     input: &ClaimInput,
     now: Timestamp,
-) -> Admission {
-    let facts = &*facts.believed(now);
+) -> AdmissionDecision {
+    let facts = &*facts.without_future_dates(now);
     let window = &input.window;
     if let Some(block) = consent_or_suppression_block(facts) {
-        return Admission::Refused(block.closed());
+        return AdmissionDecision::Refused(block.window_end());
     }
-    let effective = Effective::new(settings, facts, now);
-    if let Some(why) = effective.never(limits) {
-        return Admission::Refused(Closed { outcome: Outcome::Skipped, why });
+    let effective = EffectiveSettings::new(settings, facts, now);
+    if let Some(why) = effective.never_reason(limits) {
+        return AdmissionDecision::Refused(WindowEnd { outcome: DigestOutcome::Skipped, why });
     }
-    if let Some(paused) = paused(facts, window, settings.spread, now) {
-        return put_off_after(paused, input, &Timing::new(settings, &window.key, &effective), &effective);
+    if let Some(paused) = wait_for_pause(facts, window, settings.spread, now) {
+        return put_off_after(paused, input, &DeadlineTiming::new(settings, &window.key, &effective), &effective);
     }
     if facts.recipient.is_none() {
         return wait_for_recipient(facts.missing.as_deref(), input.unknown_since, now).into();
     }
     if input.flushed {
-        return Admission::Admitted;
+        return AdmissionDecision::Admitted;
     }
-    match ordinary(settings, limits, facts, input, &effective, now) {
-        Admission::Later { until, why, .. } if input.urgent => expedite(facts, until, why, now),
+    match check_deferrals(settings, limits, facts, input, &effective, now) {
+        AdmissionDecision::Later { until, why, .. } if input.urgent => admit_urgent(facts, until, why, now),
         admission => admission,
     }
 }
@@ -105,11 +105,11 @@ pub fn admit(
 /// Decides about a due window without a configured digest type. Even if flushed, it waits like one with an
 /// unknown recipient.
 #[must_use]
-pub fn admit_without_table(facts: &Facts, input: &ClaimInput, now: Timestamp) -> Admission {
+pub fn admit_without_table(facts: &KeyFacts, input: &ClaimInput, now: Timestamp) -> AdmissionDecision {
     if let Some(block) = consent_or_suppression_block(facts) {
-        return Admission::Refused(block.closed());
+        return AdmissionDecision::Refused(block.window_end());
     }
-    if let Some(paused) = paused(facts, &input.window, None, now) {
+    if let Some(paused) = wait_for_pause(facts, &input.window, None, now) {
         return paused;
     }
     wait_for_table(&input.window.key.digest_type, input.unknown_since, now).into()
@@ -117,7 +117,7 @@ pub fn admit_without_table(facts: &Facts, input: &ClaimInput, now: Timestamp) ->
 
 /// `since` is `None` if the recipient is missing only now.
 #[must_use]
-pub fn wait_for_recipient(why: Option<&str>, since: Option<Timestamp>, now: Timestamp) -> Missing {
+pub fn wait_for_recipient(why: Option<&str>, since: Option<Timestamp>, now: Timestamp) -> MissingDecision {
     let (end, why) = match why {
         Some(why) => (format!("for seven days there was no recipient: {why}"), why),
         None => (
@@ -130,71 +130,81 @@ pub fn wait_for_recipient(why: Option<&str>, since: Option<Timestamp>, now: Time
 
 /// `since` is `None` if the digest type is missing only now.
 #[must_use]
-pub fn wait_for_table(digest_type: &str, since: Option<Timestamp>, now: Timestamp) -> Missing {
+pub fn wait_for_table(digest_type: &str, since: Option<Timestamp>, now: Timestamp) -> MissingDecision {
     let why = plan::missing_table(digest_type);
     wait_or_end(since, format!("for seven days there was no table: {why}"), why, now)
 }
 
-fn paused(facts: &Facts, window: &Window, spread: Option<Duration>, now: Timestamp) -> Option<Admission> {
-    if let Some(pause) = pause::wait(facts.pause.as_ref(), &window.key.workflow_id(), spread, now) {
-        return Some(Admission::Paused(pause));
+fn wait_for_pause(
+    facts: &KeyFacts,
+    window: &Window,
+    spread: Option<Duration>,
+    now: Timestamp,
+) -> Option<AdmissionDecision> {
+    if let Some(pause) = pause::pause_wait(facts.pause.as_ref(), &window.key.workflow_id(), spread, now) {
+        return Some(AdmissionDecision::Paused(pause));
     }
     let until = facts.preferences.paused_until.filter(|until| *until > now)?;
-    Some(Admission::later(until, format!("paused until {until:.0}")))
+    Some(AdmissionDecision::later(until, format!("paused until {until:.0}")))
 }
 
-fn put_off_after(paused: Admission, input: &ClaimInput, timing: &Timing<'_>, effective: &Effective) -> Admission {
+fn put_off_after(
+    paused: AdmissionDecision,
+    input: &ClaimInput,
+    timing: &DeadlineTiming<'_>,
+    effective: &EffectiveSettings,
+) -> AdmissionDecision {
     match paused {
-        Admission::Later { until, why, limit_ends_at } if !input.flushed && !input.urgent => {
-            match timing.put_off(&effective.cadence, Wait::PauseOfRecipient, input.window.due_at, until) {
-                Some(moment) => Admission::later(moment.at, format!("{why}; {}", moment.why)),
-                None => Admission::Later { until, why, limit_ends_at },
+        AdmissionDecision::Later { until, why, limit_ends_at } if !input.flushed && !input.urgent => {
+            match timing.put_off(&effective.cadence, WaitReason::PauseOfRecipient, input.window.due_at, until) {
+                Some(moment) => AdmissionDecision::later(moment.at, format!("{why}; {}", moment.why)),
+                None => AdmissionDecision::Later { until, why, limit_ends_at },
             }
         }
         paused => paused,
     }
 }
 
-fn ordinary(
+fn check_deferrals(
     settings: &DigestSettings,
     limits: &FrequencyLimits,
-    facts: &Facts,
+    facts: &KeyFacts,
     input: &ClaimInput,
-    effective: &Effective,
+    effective: &EffectiveSettings,
     now: Timestamp,
-) -> Admission {
+) -> AdmissionDecision {
     let window = &input.window;
     if input.revision != facts.revision {
-        return Admission::Changed;
+        return AdmissionDecision::Changed;
     }
-    let timing = Timing::new(settings, &window.key, effective);
+    let timing = DeadlineTiming::new(settings, &window.key, effective);
     let cadence = &effective.cadence;
     // If a limit put the window off, its time of day counts as reached on the day the limit ended.
     let due_at = input.limit_ended_at.map_or(window.due_at, |at| at.max(window.due_at));
-    if let Some(throttled) = limits.throttled(facts.last_slot_at, &effective.zone, now) {
+    if let Some(throttled) = limits.active_throttle(facts.last_slot_at, &effective.zone, now) {
         // An urgent event should wait at most, never be skipped.
         let over = if input.urgent { OverLimit::Defer } else { throttled.over };
-        let throttled = Limited { over, ..throttled };
-        let limited = limits.put_off(throttled, (&timing, cadence), Wait::Throttle, due_at);
+        let throttled = ExhaustedLimit { over, ..throttled };
+        let limited = limits.put_off(throttled, (&timing, cadence), WaitReason::Throttle, due_at);
         let outlasts = |throttle| outlasts_slot(cadence, window.due_at, throttle, &effective.zone);
         return over_limit(limited, limits.throttle.is_some_and(outlasts));
     }
     // The minute between two urgent digests also counts in quiet hours.
-    let wait = if input.urgent { Wait::FirstDeadline } else { input.wait() };
+    let wait = if input.urgent { WaitReason::FirstDeadline } else { input.wait_reason() };
     match timing.put_off(cadence, wait, due_at, now) {
-        Some(moment) => Admission::later(moment.at, moment.why),
-        None => Admission::Admitted,
+        Some(moment) => AdmissionDecision::later(moment.at, moment.why),
+        None => AdmissionDecision::Admitted,
     }
 }
 
 /// Admits an urgent event one minute after the last digest, or at `until` if this is earlier.
-fn expedite(facts: &Facts, until: Timestamp, why: String, now: Timestamp) -> Admission {
+fn admit_urgent(facts: &KeyFacts, until: Timestamp, why: String, now: Timestamp) -> AdmissionDecision {
     match plan::urgent_again_at(facts).filter(|at| *at > now) {
-        None => Admission::Admitted,
+        None => AdmissionDecision::Admitted,
         Some(again) if again < until => {
-            Admission::later(again, format!("urgent, a minute after the last digest -> {again:.0}"))
+            AdmissionDecision::later(again, format!("urgent, a minute after the last digest -> {again:.0}"))
         }
-        Some(_) => Admission::later(until, why),
+        Some(_) => AdmissionDecision::later(until, why),
     }
 }
 
@@ -202,40 +212,40 @@ fn expedite(facts: &Facts, until: Timestamp, why: String, now: Timestamp) -> Adm
 /// second time, we should not wait for its time of day: otherwise a type with an earlier slot would always
 /// come first.
 #[must_use]
-pub fn capped(
+pub fn decide_capped(
     settings: &DigestSettings,
     limits: &FrequencyLimits,
-    facts: &Facts,
+    facts: &KeyFacts,
     input: &ClaimInput,
     oldest: Timestamp,
     now: Timestamp,
-) -> Admission {
+) -> AdmissionDecision {
     let Window { key, due_at, .. } = &input.window;
-    let effective = Effective::new(settings, facts, now);
-    let timing = Timing::new(settings, key, &effective);
+    let effective = EffectiveSettings::new(settings, facts, now);
+    let timing = DeadlineTiming::new(settings, key, &effective);
     let cadence = if input.limit_ended_at.is_some() { &Cadence::Instant } else { &effective.cadence };
-    let limited = limits.capped(oldest, &effective.zone);
-    over_limit(limits.put_off(limited, (&timing, cadence), Wait::Cap, *due_at), true)
+    let limited = limits.reached_cap(oldest, &effective.zone);
+    over_limit(limits.put_off(limited, (&timing, cadence), WaitReason::Cap, *due_at), true)
 }
 
 /// For a window over its throttle or cap (rule 13).
-fn over_limit(Limited { until, over, why }: Limited, keeps_end: bool) -> Admission {
+fn over_limit(ExhaustedLimit { until, over, why }: ExhaustedLimit, keeps_end: bool) -> AdmissionDecision {
     match over {
-        OverLimit::Defer => Admission::Later { until, why, limit_ends_at: keeps_end.then_some(until) },
-        OverLimit::Skip => Admission::Refused(Closed { outcome: Outcome::Throttled, why }),
+        OverLimit::Defer => AdmissionDecision::Later { until, why, limit_ends_at: keeps_end.then_some(until) },
+        OverLimit::Skip => AdmissionDecision::Refused(WindowEnd { outcome: DigestOutcome::Throttled, why }),
     }
 }
 
 /// Backs off for as long as it has waited, between a minute and an hour, and closes as `unknown` after seven
 /// days. Other waits do not count.
-fn wait_or_end(since: Option<Timestamp>, end: String, why: String, now: Timestamp) -> Missing {
+fn wait_or_end(since: Option<Timestamp>, end: String, why: String, now: Timestamp) -> MissingDecision {
     let since = since.unwrap_or(now);
     let waited = now.duration_since(since);
     if waited >= SignedDuration::try_from(UNKNOWN_AFTER).unwrap_or(SignedDuration::MAX) {
-        return Missing::Ends(Closed { outcome: Outcome::Unknown, why: end });
+        return MissingDecision::Ends(WindowEnd { outcome: DigestOutcome::Unknown, why: end });
     }
     let until = now.saturating_add(waited.clamp(FIRST_BACKOFF, LONGEST_BACKOFF)).unwrap_or(Timestamp::MAX);
-    Missing::Waits { since, until, why }
+    MissingDecision::Waits { since, until, why }
 }
 
 #[cfg(test)]

@@ -8,9 +8,9 @@ use std::{
 use jiff::Timestamp;
 
 use crate::{
-    Event, Payload,
-    records::{Contents, Group, Item},
-    settings::Shown,
+    Event, EventPayload,
+    records::{DigestContents, DigestLine, LineItem},
+    settings::DisplayLimits,
 };
 
 const ACTORS: usize = 3;
@@ -20,9 +20,9 @@ pub const RECENT_EVENTS: u32 = 20;
 /// Returns the contents that the store would read for these events, which must have different ids. Times are
 /// cut to milliseconds, as in the store.
 #[must_use]
-pub fn contents(events: &[Event], claimed_at: Timestamp, shown: Shown<'_>) -> Contents {
-    let mut groups: HashMap<_, Line<'_>> = HashMap::new();
-    let mut counts = Sums::default();
+pub fn digest_contents(events: &[Event], claimed_at: Timestamp, shown: DisplayLimits<'_>) -> DigestContents {
+    let mut groups: HashMap<_, LineEvents<'_>> = HashMap::new();
+    let mut counts = CountSums::default();
     for event in events {
         let identity = (&*event.category, &*event.entity_type, &*event.entity_id);
         groups.entry(identity).or_default().add(event);
@@ -33,8 +33,8 @@ pub fn contents(events: &[Event], claimed_at: Timestamp, shown: Shown<'_>) -> Co
         let priority = shown.priority(identity.0);
         (Reverse(priority), Reverse(line.events.len()), Reverse(line.last_at), *identity)
     });
-    Contents {
-        claimed_at: Some(milliseconds(claimed_at)),
+    DigestContents {
+        claimed_at: Some(truncate_millis(claimed_at)),
         items: events.len() as u64,
         groups: lines.len() as u64,
         counts: counts.capped(),
@@ -46,16 +46,16 @@ pub fn contents(events: &[Event], claimed_at: Timestamp, shown: Shown<'_>) -> Co
 pub struct RecentEvent<'a> {
     pub at: Timestamp,
     pub actor: &'a str,
-    pub payload: &'a Payload,
+    pub payload: &'a EventPayload,
 }
 
 /// Folds a line's recent events, latest first, into at most `most` items. Events that read the same become
 /// one item, in the place of the latest (rule 20).
 #[must_use]
-pub fn items<'a>(recent: impl IntoIterator<Item = RecentEvent<'a>>, most: u32) -> Vec<Item> {
+pub fn fold_items<'a>(recent: impl IntoIterator<Item = RecentEvent<'a>>, most: u32) -> Vec<LineItem> {
     let mut folded: Vec<(_, RecentEvent<'_>, u64)> = Vec::new();
     for event in recent {
-        let words = event.payload.words();
+        let words = event.payload.display_texts();
         match folded.iter_mut().find(|(of, latest, _)| latest.actor == event.actor && *of == words) {
             Some((_, _, count)) => *count += 1,
             None => folded.push((words, event, 1)),
@@ -66,24 +66,24 @@ pub fn items<'a>(recent: impl IntoIterator<Item = RecentEvent<'a>>, most: u32) -
 }
 
 impl RecentEvent<'_> {
-    fn item(self, count: u64) -> Item {
-        Item { count, at: self.at, actor: self.actor.to_owned(), payload: self.payload.fields() }
+    fn item(self, count: u64) -> LineItem {
+        LineItem { count, at: self.at, actor: self.actor.to_owned(), payload: self.payload.fields() }
     }
 }
 
 #[derive(Default)]
-struct Line<'a> {
+struct LineEvents<'a> {
     events: Vec<&'a Event>,
-    counts: Sums<'a>,
+    counts: CountSums<'a>,
     last_at: Option<i64>,
     actors: HashMap<&'a str, i64>,
 }
 
-impl<'a> Line<'a> {
+impl<'a> LineEvents<'a> {
     fn add(&mut self, event: &'a Event) {
         self.events.push(event);
         self.counts.add(event);
-        let at = at(event);
+        let at = occurred_millis(event);
         self.last_at = self.last_at.max(Some(at));
         if !event.actor.is_empty() {
             let latest = self.actors.entry(&event.actor).or_insert(at);
@@ -91,37 +91,37 @@ impl<'a> Line<'a> {
         }
     }
 
-    fn group(mut self, shown: Shown<'_>) -> Option<Group> {
+    fn group(mut self, shown: DisplayLimits<'_>) -> Option<DigestLine> {
         self.events.sort_unstable_by(|one, other| rank(other).cmp(&rank(one)));
         let (first, latest) = (*self.events.last()?, *self.events.first()?);
         let actor_count = self.actors.len() as u64;
         let mut actors: Vec<_> = self.actors.into_iter().map(|(actor, at)| (Reverse(at), actor)).collect();
         actors.sort_unstable();
-        Some(Group {
+        Some(DigestLine {
             category: latest.category.clone(),
             section: shown.section(&latest.category),
             entity_type: latest.entity_type.clone(),
             entity_id: latest.entity_id.clone(),
             count: self.events.len() as u64,
             counts: self.counts.capped(),
-            first_at: milliseconds(first.occurred_at),
-            last_at: milliseconds(latest.occurred_at),
+            first_at: truncate_millis(first.occurred_at),
+            last_at: truncate_millis(latest.occurred_at),
             actor_count,
             actors: actors.into_iter().take(ACTORS).map(|(_, actor)| actor.to_owned()).collect(),
-            latest: items(self.events.into_iter().take(RECENT_EVENTS as usize).map(recent), shown.items),
+            latest: fold_items(self.events.into_iter().take(RECENT_EVENTS as usize).map(recent_event), shown.items),
         })
     }
 }
 
-fn recent(event: &Event) -> RecentEvent<'_> {
+fn recent_event(event: &Event) -> RecentEvent<'_> {
     let Event { occurred_at, actor, payload, .. } = event;
-    RecentEvent { at: milliseconds(*occurred_at), actor, payload }
+    RecentEvent { at: truncate_millis(*occurred_at), actor, payload }
 }
 
 #[derive(Default)]
-struct Sums<'a>(BTreeMap<&'a str, i128>);
+struct CountSums<'a>(BTreeMap<&'a str, i128>);
 
-impl<'a> Sums<'a> {
+impl<'a> CountSums<'a> {
     fn add(&mut self, event: &'a Event) {
         for (name, count) in &event.counts {
             *self.0.entry(name).or_default() += i128::from(*count);
@@ -136,14 +136,14 @@ impl<'a> Sums<'a> {
 }
 
 fn rank(event: &Event) -> (i64, &str) {
-    (at(event), &event.event_id)
+    (occurred_millis(event), &event.event_id)
 }
 
-fn at(event: &Event) -> i64 {
+fn occurred_millis(event: &Event) -> i64 {
     event.occurred_at.as_millisecond()
 }
 
-fn milliseconds(at: Timestamp) -> Timestamp {
+fn truncate_millis(at: Timestamp) -> Timestamp {
     Timestamp::from_millisecond(at.as_millisecond()).unwrap_or(at)
 }
 

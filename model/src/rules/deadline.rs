@@ -6,10 +6,10 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp, tz::TimeZone};
 
 use crate::{
-    Cadence, Key, Quiet, Slide,
+    Cadence, Key, QuietHours, SlidingDeadline,
     rules::{
-        effective::Effective,
-        spread::{overdue_share, share},
+        effective::EffectiveSettings,
+        spread::{overdue_share, spread_share},
     },
     settings::DigestSettings,
     words,
@@ -20,8 +20,8 @@ use crate::{
 const DEFERRALS: usize = 14;
 
 #[derive(Debug)]
-pub struct Timing<'a> {
-    pub quiet: &'a Quiet,
+pub struct DeadlineTiming<'a> {
+    pub quiet: &'a QuietHours,
     /// The key's offset within the spread, the same for every window.
     pub offset: Option<SignedDuration>,
     /// Offset when many keys are sent together outside a slot, e.g. after a pause. Below a minute without a
@@ -37,14 +37,14 @@ pub struct Deadline {
     pub why: String,
 }
 
-impl<'a> Timing<'a> {
+impl<'a> DeadlineTiming<'a> {
     #[must_use]
-    pub fn new(settings: &DigestSettings, key: &Key, effective: &'a Effective) -> Self {
+    pub fn new(settings: &DigestSettings, key: &Key, effective: &'a EffectiveSettings) -> Self {
         let signed = |share: Duration| SignedDuration::try_from(share).unwrap_or(SignedDuration::ZERO);
         let id = key.workflow_id();
         Self {
             quiet: &effective.quiet,
-            offset: settings.spread.map(|spread| signed(share(&id, spread))),
+            offset: settings.spread.map(|spread| signed(spread_share(&id, spread))),
             overdue_offset: signed(overdue_share(&id, settings.spread)),
             zone: &effective.zone,
             zone_name: &effective.zone_name,
@@ -54,30 +54,30 @@ impl<'a> Timing<'a> {
     /// Returns the deadline of a window opened at `opened_at`. `words` explains a cadence other than the
     /// configured one.
     #[must_use]
-    pub fn deadline(&self, cadence: &Cadence, words: Option<String>, opened_at: Timestamp) -> Deadline {
+    pub fn cadence_deadline(&self, cadence: &Cadence, words: Option<String>, opened_at: Timestamp) -> Deadline {
         let at = cadence.due_at(opened_at, self.zone);
         let calendar = cadence.follows_the_calendar();
         let zone = if calendar { format!(" {}", self.zone_name) } else { String::new() };
         let words = words.unwrap_or_else(|| format!("{cadence}{zone}"));
-        self.steps(&words, at, calendar)
+        self.apply_steps(&words, at, calendar)
     }
 
     #[must_use]
-    pub fn slid(&self, slide: Slide, last_at: Timestamp) -> Deadline {
+    pub fn sliding_deadline(&self, slide: SlidingDeadline, last_at: Timestamp) -> Deadline {
         let at = slide.due_at(last_at);
         let words = if at == slide.until {
             "events keep coming, and this is the longest that the first may wait".to_owned()
         } else {
-            format!("{} after the latest event", words::written(slide.by))
+            format!("{} after the latest event", words::format_duration(slide.by))
         };
-        self.steps(&words, at, false)
+        self.apply_steps(&words, at, false)
     }
 
-    fn steps(&self, words: &str, mut at: Timestamp, calendar: bool) -> Deadline {
+    fn apply_steps(&self, words: &str, mut at: Timestamp, calendar: bool) -> Deadline {
         let mut why = format!("{words} -> {at:.0}");
         let mut moved = false;
         if let Some(offset) = self.offset.filter(|_| calendar) {
-            at = later(at, offset);
+            at = add_wait(at, offset);
             why = format!("{why}; spread +{}", short(offset));
             moved = true;
         }
@@ -95,8 +95,8 @@ impl<'a> Timing<'a> {
     /// Returns the end of quiet hours plus the spread, repeated if this is quiet again. `None` if `at` is not
     /// quiet.
     pub(super) fn quiet_until(&self, at: Timestamp) -> Option<(Timestamp, String)> {
-        let first = self.quiet.until(at, self.zone)?;
-        let ends = |end: &Timestamp| self.quiet.until(self.spread(*end), self.zone);
+        let first = self.quiet.quiet_end(at, self.zone)?;
+        let ends = |end: &Timestamp| self.quiet.quiet_end(self.spread(*end), self.zone);
         let mut deferrals = std::iter::successors(Some(first), ends);
         let last = deferrals.by_ref().take(DEFERRALS).last().unwrap_or(first);
         let end = if deferrals.next().is_some() { last } else { self.spread(last) };
@@ -106,14 +106,14 @@ impl<'a> Timing<'a> {
     /// Returns the first end of quiet hours, plus the spread unless this is quiet again. `None` if `at` is
     /// not quiet.
     pub(super) fn first_end(&self, at: Timestamp) -> Option<(Timestamp, String)> {
-        let end = self.quiet.until(at, self.zone)?;
-        let is_quiet = self.quiet.until(self.spread(end), self.zone).is_some();
+        let end = self.quiet.quiet_end(at, self.zone)?;
+        let is_quiet = self.quiet.quiet_end(self.spread(end), self.zone).is_some();
         let words = format!("quiet until {}", self.clock(end, at));
         Some((if is_quiet { end } else { self.spread(end) }, words))
     }
 
     fn spread(&self, at: Timestamp) -> Timestamp {
-        self.offset.map_or(at, |offset| later(at, offset))
+        self.offset.map_or(at, |offset| add_wait(at, offset))
     }
 
     fn clock(&self, at: Timestamp, from: Timestamp) -> String {
@@ -122,7 +122,7 @@ impl<'a> Timing<'a> {
     }
 }
 
-pub(super) fn later(at: Timestamp, wait: SignedDuration) -> Timestamp {
+pub(super) fn add_wait(at: Timestamp, wait: SignedDuration) -> Timestamp {
     at.saturating_add(wait).unwrap_or(Timestamp::MAX)
 }
 

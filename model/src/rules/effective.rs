@@ -3,34 +3,34 @@
 use jiff::{Timestamp, tz::TimeZone};
 
 use crate::{
-    Cadence, Quiet, QuietTime, canonical_zone, known_zone,
-    records::{Facts, Reason},
+    Cadence, QuietHours, QuietTime, canonical_zone, known_zone,
+    records::{KeyFacts, SuppressionReason},
     rules::{adapt, working_days::working_days},
     settings::{DigestSettings, FrequencyLimits},
-    window::{Closed, DeadlineBasis, Outcome},
+    window::{DeadlineBasis, DigestOutcome, WindowEnd},
     words,
     zone::is_same_zone,
     zone_rules,
 };
 
 #[derive(Clone, Debug)]
-pub struct Effective {
+pub struct EffectiveSettings {
     pub cadence: Cadence,
     pub chosen: bool,
     /// Set if the cadence was adapted to weekly: the recipient has opened and clicked nothing since then.
     pub adapted: Option<Timestamp>,
-    pub quiet: Quiet,
+    pub quiet: QuietHours,
     pub zone: TimeZone,
     pub zone_name: String,
     pub unknown_zone: Option<String>,
 }
 
-impl Effective {
+impl EffectiveSettings {
     #[must_use]
-    pub fn new(settings: &DigestSettings, facts: &Facts, now: Timestamp) -> Self {
-        let effective = Self::unadapted(settings, facts);
+    pub fn new(settings: &DigestSettings, facts: &KeyFacts, now: Timestamp) -> Self {
+        let effective = Self::without_adapting(settings, facts);
         let unread_since = adapt::unread_since(settings, facts, now);
-        match unread_since.zip(effective.cadence.weekly()) {
+        match unread_since.zip(effective.cadence.weekly_replacement()) {
             Some((since, cadence)) => Self { cadence, adapted: Some(since), ..effective },
             None => effective,
         }
@@ -39,7 +39,7 @@ impl Effective {
     /// The settings without adapting the cadence. Unreadable preferences, e.g. from a later version, count as
     /// missing.
     #[must_use]
-    pub fn unadapted(settings: &DigestSettings, facts: &Facts) -> Self {
+    pub fn without_adapting(settings: &DigestSettings, facts: &KeyFacts) -> Self {
         let preferences = &facts.preferences;
         let cadence = Self::chosen_cadence(settings, facts).on_working_days(|| working_days(settings, facts));
         let quiet = preferences.quiet.as_deref().and_then(quiet).unwrap_or_else(|| settings.quiet.clone());
@@ -49,10 +49,10 @@ impl Effective {
 
     /// The recipient's cadence, or else the configured one. Note that `weekdays` is not yet resolved to days.
     #[must_use]
-    pub fn chosen_cadence(settings: &DigestSettings, facts: &Facts) -> Cadence {
+    pub fn chosen_cadence(settings: &DigestSettings, facts: &KeyFacts) -> Cadence {
         let cadence = own_cadence(facts).unwrap_or_else(|| settings.cadence.clone());
-        let time = facts.preferences.at.as_deref().and_then(|at| words::time(at).ok());
-        time.and_then(|time| cadence.at(time)).unwrap_or(cadence)
+        let time = facts.preferences.at.as_deref().and_then(|at| words::parse_time(at).ok());
+        time.and_then(|time| cadence.with_time(time)).unwrap_or(cadence)
     }
 
     /// Explains an adapted cadence; `None` for any other. The day is in UTC.
@@ -65,7 +65,7 @@ impl Effective {
     /// Explains why the cadence `never` sends nothing. A recipient's choice applies immediately; a
     /// configuration change only affects windows planned later.
     #[must_use]
-    pub fn never(&self, limits: &FrequencyLimits) -> Option<String> {
+    pub fn never_reason(&self, limits: &FrequencyLimits) -> Option<String> {
         let (never, whose) = if self.chosen {
             (self.cadence == Cadence::Never, "the recipient chose")
         } else {
@@ -75,7 +75,7 @@ impl Effective {
     }
 
     #[must_use]
-    pub fn words(&self) -> String {
+    pub fn describe_settings(&self) -> String {
         let quiet: Vec<_> = self.quiet.times().iter().map(ToString::to_string).collect();
         let quiet = if quiet.is_empty() { String::new() } else { format!(", quiet {}", quiet.join(" ")) };
         let unknown =
@@ -84,7 +84,7 @@ impl Effective {
     }
 
     #[must_use]
-    pub fn schedule(&self) -> String {
+    pub fn schedule_sentence(&self) -> String {
         let cadence = self.cadence.explain();
         if self.cadence.follows_the_calendar() { format!("{cadence} ({})", self.zone_name) } else { cadence }
     }
@@ -110,24 +110,24 @@ impl Effective {
     }
 }
 
-fn own_cadence(facts: &Facts) -> Option<Cadence> {
+fn own_cadence(facts: &KeyFacts) -> Option<Cadence> {
     facts.preferences.cadence.as_deref().and_then(|words| words.parse().ok())
 }
 
 /// Blocks sending even a flushed or urgent digest (rule 28).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Block {
+pub enum SendBlock {
     OptedOut,
-    Suppressed(Reason),
+    Suppressed(SuppressionReason),
 }
 
-impl Block {
+impl SendBlock {
     #[must_use]
-    pub fn closed(self) -> Closed {
+    pub fn window_end(self) -> WindowEnd {
         match self {
-            Self::OptedOut => Closed { outcome: Outcome::Skipped, why: "the recipient opted out".to_owned() },
+            Self::OptedOut => WindowEnd { outcome: DigestOutcome::Skipped, why: "the recipient opted out".to_owned() },
             Self::Suppressed(reason) => {
-                Closed { outcome: Outcome::Suppressed, why: format!("the address is suppressed: {reason}") }
+                WindowEnd { outcome: DigestOutcome::Suppressed, why: format!("the address is suppressed: {reason}") }
             }
         }
     }
@@ -135,20 +135,20 @@ impl Block {
 
 /// Returns the block on all digests of this key, if any. Consent is checked before suppression.
 #[must_use]
-pub fn consent_or_suppression_block(facts: &Facts) -> Option<Block> {
+pub fn consent_or_suppression_block(facts: &KeyFacts) -> Option<SendBlock> {
     if !facts.consent {
-        return Some(Block::OptedOut);
+        return Some(SendBlock::OptedOut);
     }
-    facts.suppressed.map(Block::Suppressed)
+    facts.suppressed.map(SendBlock::Suppressed)
 }
 
-fn quiet(words: &[String]) -> Option<Quiet> {
+fn quiet(words: &[String]) -> Option<QuietHours> {
     let times: Option<Vec<QuietTime>> = words.iter().map(|words| words.parse().ok()).collect();
-    Quiet::new(times?).ok()
+    QuietHours::new(times?).ok()
 }
 
 #[must_use]
-pub fn unknown_zone(settings: &DigestSettings, facts: &Facts) -> Option<(String, String)> {
+pub fn unknown_zone(settings: &DigestSettings, facts: &KeyFacts) -> Option<(String, String)> {
     let InForceZone { zone_name, unknown_zone, .. } = InForceZone::new(settings, facts);
     unknown_zone.map(|unknown| (unknown, zone_name))
 }
@@ -162,7 +162,7 @@ struct InForceZone {
 }
 
 impl InForceZone {
-    fn new(settings: &DigestSettings, facts: &Facts) -> Self {
+    fn new(settings: &DigestSettings, facts: &KeyFacts) -> Self {
         let directory = facts.recipient.as_ref().map(|recipient| recipient.zone.as_str());
         let mut unknown_zone = None;
         for name in [facts.preferences.zone.as_deref(), directory, settings.zone.as_deref()].into_iter().flatten() {
@@ -185,14 +185,14 @@ mod tests {
         rules::samples::{self, recipient_in},
     };
 
-    fn effective(chosen: Option<&str>, directory: Option<&str>, configured: Option<&str>) -> Effective {
+    fn effective(chosen: Option<&str>, directory: Option<&str>, configured: Option<&str>) -> EffectiveSettings {
         let settings = DigestSettings {
             zone: configured.map(str::to_owned),
             ..DigestSettings::new("activity", "daily 08:00".parse().unwrap())
         };
         let preferences = Preferences { zone: chosen.map(str::to_owned), ..Preferences::default() };
         let recipient = directory.map(recipient_in);
-        Effective::unadapted(&settings, &Facts { recipient, preferences, ..samples::facts() })
+        EffectiveSettings::without_adapting(&settings, &KeyFacts { recipient, preferences, ..samples::facts() })
     }
 
     #[test]
@@ -210,7 +210,7 @@ mod tests {
         ] {
             let effective = effective(chosen, directory, configured);
             assert_eq!((effective.zone_name.as_str(), effective.unknown_zone.as_deref()), (zone, unknown));
-            let words = effective.words();
+            let words = effective.describe_settings();
             match unknown {
                 Some(name) => assert_eq!(words, format!("daily 08:00 {zone} (the zone {name:?} is unknown)")),
                 None => assert_eq!(words, format!("daily 08:00 {zone}")),

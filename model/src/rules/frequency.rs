@@ -4,15 +4,15 @@ use jiff::{Timestamp, tz::TimeZone};
 
 use crate::{
     Cadence, Key,
-    records::Facts,
+    records::KeyFacts,
     rules::{
-        deadline::{Deadline, Timing, later},
-        effective::{Effective, consent_or_suppression_block},
+        deadline::{Deadline, DeadlineTiming, add_wait},
+        effective::{EffectiveSettings, consent_or_suppression_block},
         limit::{ends_at_midnight, limit_ends},
     },
-    settings::{Cap, DigestSettings, FrequencyLimits, OverLimit},
-    step::{Limited, Plan},
-    window::Wait,
+    settings::{DigestCap, DigestSettings, FrequencyLimits, OverLimit},
+    step::{ExhaustedLimit, Plan},
+    window::WaitReason,
     words,
 };
 
@@ -20,59 +20,63 @@ impl FrequencyLimits {
     /// Returns the throttle if it is still active. `last` is the time from which the key's last digest
     /// counts.
     #[must_use]
-    pub fn throttled(&self, last: Option<Timestamp>, zone: &TimeZone, now: Timestamp) -> Option<Limited> {
+    pub fn active_throttle(&self, last: Option<Timestamp>, zone: &TimeZone, now: Timestamp) -> Option<ExhaustedLimit> {
         let (last, throttle) = (last?, self.throttle?);
         let until = limit_ends(last, throttle, zone);
-        let why = format!("throttled to one in {}, the last at {last:.0} -> {until:.0}", words::written(throttle));
-        (until > now).then_some(Limited { until, over: self.throttled, why })
+        let why =
+            format!("throttled to one in {}, the last at {last:.0} -> {until:.0}", words::format_duration(throttle));
+        (until > now).then_some(ExhaustedLimit { until, over: self.throttled, why })
     }
 
     /// Returns a reached cap; `oldest` is when its oldest digest counts from.
     #[must_use]
-    pub fn capped(&self, oldest: Timestamp, zone: &TimeZone) -> Limited {
+    pub fn reached_cap(&self, oldest: Timestamp, zone: &TimeZone) -> ExhaustedLimit {
         let until = self.cap.map_or(oldest, |cap| limit_ends(oldest, cap.within, zone));
-        let digests = self.cap.map(|Cap { most, within }| {
-            format!("{most} digest{} in {}", if most == 1 { "" } else { "s" }, words::written(within))
+        let digests = self.cap.map(|DigestCap { most, within }| {
+            format!("{most} digest{} in {}", if most == 1 { "" } else { "s" }, words::format_duration(within))
         });
         let why = format!("the recipient had {}, as many as they get -> {until:.0}", digests.unwrap_or_default());
-        Limited { until, over: self.capped, why }
+        ExhaustedLimit { until, over: self.capped, why }
     }
 
     /// In admission order. `capped_from` is when the cap's oldest digest counts from, if the cap is reached.
-    pub(super) fn exhausted(
+    pub(super) fn exhausted_limits(
         &self,
-        facts: &Facts,
-        (timing, cadence): (&Timing<'_>, &Cadence),
+        facts: &KeyFacts,
+        (timing, cadence): (&DeadlineTiming<'_>, &Cadence),
         due_at: Timestamp,
         capped_from: Option<Timestamp>,
         now: Timestamp,
-    ) -> Vec<Limited> {
-        let throttled = self.throttled(facts.believed(now).last_slot_at, timing.zone, now);
-        let capped = capped_from.map(|oldest| self.capped(oldest, timing.zone)).filter(|capped| capped.until > now);
+    ) -> Vec<ExhaustedLimit> {
+        let throttled = self.active_throttle(facts.without_future_dates(now).last_slot_at, timing.zone, now);
+        let capped =
+            capped_from.map(|oldest| self.reached_cap(oldest, timing.zone)).filter(|capped| capped.until > now);
         let put_off = |limited, wait| self.put_off(limited, (timing, cadence), wait, due_at);
-        let throttled = throttled.map(|limited| put_off(limited, Wait::Throttle));
-        throttled.into_iter().chain(capped.map(|limited| put_off(limited, Wait::Cap))).collect()
+        let throttled = throttled.map(|limited| put_off(limited, WaitReason::Throttle));
+        throttled.into_iter().chain(capped.map(|limited| put_off(limited, WaitReason::Cap))).collect()
     }
 
     /// Moves the end of a limit to the next good moment. Whole days end at midnight for everybody, so each
     /// key adds its share of the spread. `due_at` is the deadline without the limit.
     pub(super) fn put_off(
         &self,
-        limited: Limited,
-        (timing, cadence): (&Timing<'_>, &Cadence),
-        wait: Wait,
+        limited: ExhaustedLimit,
+        (timing, cadence): (&DeadlineTiming<'_>, &Cadence),
+        wait: WaitReason,
         due_at: Timestamp,
-    ) -> Limited {
+    ) -> ExhaustedLimit {
         if limited.over != OverLimit::Defer {
             return limited;
         }
-        let length = if wait == Wait::Cap { self.cap.map(|cap| cap.within) } else { self.throttle };
+        let length = if wait == WaitReason::Cap { self.cap.map(|cap| cap.within) } else { self.throttle };
         let spreads = length.is_some_and(ends_at_midnight);
-        let ends_at = if spreads { later(limited.until, timing.overdue_offset) } else { limited.until };
+        let ends_at = if spreads { add_wait(limited.until, timing.overdue_offset) } else { limited.until };
         match timing.put_off(cadence, wait, due_at, ends_at) {
-            Some(Deadline { at, why }) => Limited { until: at, why: format!("{}; {why}", limited.why), ..limited },
+            Some(Deadline { at, why }) => {
+                ExhaustedLimit { until: at, why: format!("{}; {why}", limited.why), ..limited }
+            }
             None if spreads => {
-                Limited { until: ends_at, why: format!("{}; spread -> {ends_at:.0}", limited.why), ..limited }
+                ExhaustedLimit { until: ends_at, why: format!("{}; spread -> {ends_at:.0}", limited.why), ..limited }
             }
             None => limited,
         }
@@ -82,8 +86,8 @@ impl FrequencyLimits {
 impl Deadline {
     /// Applies the limits to a deadline: moves it, or explains that the window then closes without a message.
     #[must_use]
-    pub fn under(mut self, limits: &[Limited]) -> Self {
-        for Limited { until, over, why } in limits {
+    pub fn apply_limits(mut self, limits: &[ExhaustedLimit]) -> Self {
+        for ExhaustedLimit { until, over, why } in limits {
             match over {
                 _ if *until <= self.at => {}
                 OverLimit::Defer => self = Self { at: *until, why: format!("{}; {why}", self.why) },
@@ -98,24 +102,25 @@ impl Deadline {
 
 /// Predicts pauses, throttle and cap for the status; admission checks them again.
 #[must_use]
-pub fn foresee(
+pub fn predict_limits(
     plan: Plan,
     settings: &DigestSettings,
-    facts: &Facts,
+    facts: &KeyFacts,
     key: &Key,
     capped_from: Option<Timestamp>,
     now: Timestamp,
 ) -> Plan {
-    let effective = Effective::new(settings, facts, now);
+    let effective = EffectiveSettings::new(settings, facts, now);
     let limits = plan.limits.unwrap_or_default();
-    let is_free = plan.urgent || effective.never(&limits).is_some() || consent_or_suppression_block(facts).is_some();
-    let timing = Timing::new(settings, key, &effective);
+    let is_free =
+        plan.urgent || effective.never_reason(&limits).is_some() || consent_or_suppression_block(facts).is_some();
+    let timing = DeadlineTiming::new(settings, key, &effective);
     if is_free {
         return Plan { limited: Vec::new(), resumes_at: None, ..plan };
     }
-    let limited = limits.exhausted(facts, (&timing, &effective.cadence), plan.due_at, capped_from, now);
+    let limited = limits.exhausted_limits(facts, (&timing, &effective.cadence), plan.due_at, capped_from, now);
     let paused_by_operator = plan.pause.as_ref().and_then(|pause| pause.paused.until);
-    let waits = [(Wait::PauseOfRecipient, plan.paused_until), (Wait::PauseOfOperator, paused_by_operator)];
+    let waits = [(WaitReason::PauseOfRecipient, plan.paused_until), (WaitReason::PauseOfOperator, paused_by_operator)];
     let last = waits.into_iter().max_by_key(|(_, until)| *until).and_then(|(wait, until)| Some((wait, until?)));
     let put_off = |(wait, until)| timing.put_off(&effective.cadence, wait, plan.due_at, until);
     let resumes_at = last.filter(|(_, until)| *until > plan.due_at.max(now)).and_then(put_off).map(|moment| moment.at);

@@ -5,15 +5,15 @@ use serde::Serialize;
 
 use crate::{
     Key,
-    records::Facts,
-    rules::{deadline::Timing, effective::Effective, promise},
+    records::KeyFacts,
+    rules::{deadline::DeadlineTiming, effective::EffectiveSettings, promise},
     settings::{DigestSettings, FrequencyLimits},
 };
 
 /// The effective schedule of a key's next window.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct InForce {
+pub struct EffectiveSchedule {
     /// In `tidings.toml` syntax.
     pub cadence: String,
     /// Set if the cadence was adapted to weekly, because the recipient has opened nothing since then.
@@ -27,20 +27,20 @@ pub struct InForce {
     /// In the words of `tidings.toml`.
     pub quiet: Vec<String>,
     /// The next digest; `None` if consent, a suppression, a pause or `never` prevents it.
-    pub next: Option<Next>,
+    pub next: Option<NextDeadline>,
 }
 
 /// The deadline of a window that would open now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = NextDigest))]
-pub struct Next {
+pub struct NextDeadline {
     /// The time.
     pub due_at: Timestamp,
     /// Every step that led there, in words.
     pub why: String,
 }
 
-impl InForce {
+impl EffectiveSchedule {
     /// Assumes that a window opens now. `capped_from` is when the cap's oldest digest counts from, if the cap
     /// is reached.
     #[must_use]
@@ -48,23 +48,23 @@ impl InForce {
         settings: &DigestSettings,
         limits: &FrequencyLimits,
         capped_from: Option<Timestamp>,
-        facts: &Facts,
+        facts: &KeyFacts,
         key: &Key,
         now: Timestamp,
     ) -> Self {
-        let effective = Effective::new(settings, facts, now);
+        let effective = EffectiveSettings::new(settings, facts, now);
         let stopped = facts.pause.as_ref().is_some_and(|pause| pause.in_force(now));
         let paused = stopped || facts.preferences.paused_until.is_some_and(|until| until > now);
-        let wanted = facts.consent && facts.suppressed.is_none() && !paused && effective.never(limits).is_none();
-        let timing = Timing::new(settings, key, &effective);
+        let wanted = facts.consent && facts.suppressed.is_none() && !paused && effective.never_reason(limits).is_none();
+        let timing = DeadlineTiming::new(settings, key, &effective);
         let deadline = wanted.then(|| {
             let from = promise::after_served(&effective.cadence, facts, &effective, now);
-            let deadline = timing.deadline(&effective.cadence, effective.adapted_words(), from);
-            let limited = limits.exhausted(facts, (&timing, &effective.cadence), deadline.at, capped_from, now);
-            deadline.under(&limited)
+            let deadline = timing.cadence_deadline(&effective.cadence, effective.adapted_words(), from);
+            let limited = limits.exhausted_limits(facts, (&timing, &effective.cadence), deadline.at, capped_from, now);
+            deadline.apply_limits(&limited)
         });
         Self {
-            next: deadline.map(|deadline| Next { due_at: deadline.at, why: deadline.why }),
+            next: deadline.map(|deadline| NextDeadline { due_at: deadline.at, why: deadline.why }),
             cadence: effective.cadence.to_string(),
             adapted_since: effective.adapted,
             quiet: effective.quiet.times().iter().map(ToString::to_string).collect(),
@@ -78,8 +78,8 @@ impl InForce {
 mod tests {
     use super::*;
     use crate::{
-        pause::Paused,
-        records::{Preferences, Reason, SentSchedule},
+        pause::PauseDetails,
+        records::{Preferences, SentSchedule, SuppressionReason},
         rules::samples,
         settings::OverLimit,
     };
@@ -90,28 +90,33 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn in_force(cadence: &str, facts: &Facts) -> InForce {
+    fn in_force(cadence: &str, facts: &KeyFacts) -> EffectiveSchedule {
         let settings = DigestSettings::new("activity", cadence.parse().unwrap());
         let limits = FrequencyLimits::new(&settings, None, OverLimit::Defer);
-        InForce::new(&settings, &limits, None, facts, &"acme/activity/ann".parse().unwrap(), at(NOW))
+        EffectiveSchedule::new(&settings, &limits, None, facts, &"acme/activity/ann".parse().unwrap(), at(NOW))
     }
 
-    fn stopped(until: Option<&str>) -> Facts {
+    fn stopped(until: Option<&str>) -> KeyFacts {
         let (by, why, since) = ("bo".to_owned(), "wrong prices".to_owned(), at("2026-03-01T08:00:00Z"));
-        Facts { pause: Some(Paused { by, why, since, until: until.map(at) }), ..samples::facts() }
+        KeyFacts { pause: Some(PauseDetails { by, why, since, until: until.map(at) }), ..samples::facts() }
     }
 
-    fn paused(until: &str) -> Facts {
+    fn paused(until: &str) -> KeyFacts {
         let preferences = Preferences { paused_until: Some(at(until)), ..Preferences::default() };
-        Facts { preferences, ..samples::facts() }
+        KeyFacts { preferences, ..samples::facts() }
     }
 
     #[test]
     fn consent_suppression_never_and_pauses_prevent_the_next_digest() {
         for (why, cadence, facts, comes) in [
             ("nothing is in the way", "after 1h", samples::facts(), true),
-            ("opted out", "after 1h", Facts { consent: false, ..samples::facts() }, false),
-            ("suppressed", "after 1h", Facts { suppressed: Some(Reason::HardBounce), ..samples::facts() }, false),
+            ("opted out", "after 1h", KeyFacts { consent: false, ..samples::facts() }, false),
+            (
+                "suppressed",
+                "after 1h",
+                KeyFacts { suppressed: Some(SuppressionReason::HardBounce), ..samples::facts() },
+                false,
+            ),
             ("never", "never", samples::facts(), false),
             ("an operator stopped it", "after 1h", stopped(None), false),
             ("an operator's pause is over", "after 1h", stopped(Some(NOW)), true),
@@ -128,7 +133,7 @@ mod tests {
     fn the_next_digest_is_the_only_one_of_its_day() {
         let (cadence, zone) = ("daily 07:00".to_owned(), "UTC".to_owned());
         let last_schedule = Some(SentSchedule { at: at("2026-03-02T07:00:00Z"), cadence, zone });
-        let next = in_force("daily 18:00", &Facts { last_schedule, ..samples::facts() }).next.unwrap();
+        let next = in_force("daily 18:00", &KeyFacts { last_schedule, ..samples::facts() }).next.unwrap();
         assert_eq!(next.due_at, at("2026-03-03T18:00:00Z"));
     }
 }

@@ -85,7 +85,7 @@ fn whole_days(length: Duration) -> Option<i64> {
 fn day_begins(at: Timestamp, days: i64, zone: &TimeZone) -> Option<Timestamp> {
     let span = jiff::Span::new().try_days(days).ok()?;
     let day = zone.to_datetime(at).date().checked_add(span).ok()?;
-    Some(slots::slot(day.to_datetime(Time::midnight()), zone))
+    Some(slots::slot_instant(day.to_datetime(Time::midnight()), zone))
 }
 
 fn just_before(at: Timestamp) -> Timestamp {

@@ -4,20 +4,20 @@
 use jiff::Timestamp;
 
 use crate::{
-    command::Due,
-    records::Facts,
+    command::DuePreview,
+    records::KeyFacts,
     rules::{
-        deadline::{Deadline, Timing},
-        effective::Effective,
-        plan::plan,
+        deadline::{Deadline, DeadlineTiming},
+        effective::EffectiveSettings,
+        plan::plan_window,
     },
     settings::{DigestSettings, FrequencyLimits},
-    step::{Plan, PlanInput, Signs},
-    window::{Wait, Window},
+    step::{DeadlineInputs, Plan, PlanInput},
+    window::{WaitReason, Window},
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Foreseen {
+pub struct DuePrediction {
     pub due_at: Timestamp,
     /// Set if the window keeps the deadline of an earlier schedule. Later windows follow the new one.
     pub is_kept: bool,
@@ -29,12 +29,12 @@ pub struct Foreseen {
 pub fn due_after_change(
     settings: &DigestSettings,
     limits: FrequencyLimits,
-    before: &Facts,
-    facts: &Facts,
-    open: &Due,
+    before: &KeyFacts,
+    facts: &KeyFacts,
+    open: &DuePreview,
     capped_from: Option<Timestamp>,
     now: Timestamp,
-) -> Foreseen {
+) -> DuePrediction {
     let Window { key, opened_at, due_at, .. } = &open.window;
     let limits = open.limits.unwrap_or(limits);
     let planned = Plan {
@@ -52,7 +52,7 @@ pub fn due_after_change(
         pause: None,
         revision: before.revision,
         follows: String::new(),
-        basis: open.basis.clone().or_else(|| Some(Effective::new(settings, before, now).basis())),
+        basis: open.basis.clone().or_else(|| Some(EffectiveSettings::new(settings, before, now).basis())),
         linger: None,
         undo: None,
         limits: Some(limits),
@@ -62,7 +62,7 @@ pub fn due_after_change(
     let input = PlanInput {
         asked_at: None,
         key: key.clone(),
-        signs: Signs {
+        signs: DeadlineInputs {
             opened_at: *opened_at,
             category: None,
             last_at: *opened_at,
@@ -79,15 +79,15 @@ pub fn due_after_change(
         joined: None,
         opens_returned: false,
     };
-    let Plan { due_at, why, then, .. } = plan(settings, limits, facts, &input, Vec::new(), now);
-    let effective = Effective::new(settings, facts, now);
-    let timing = Timing::new(settings, key, &effective);
-    let limited = limits.exhausted(facts, (&timing, &effective.cadence), due_at, capped_from, now);
-    let due_at = Deadline { at: due_at, why }.under(&limited).at;
+    let Plan { due_at, why, then, .. } = plan_window(settings, limits, facts, &input, Vec::new(), now);
+    let effective = EffectiveSettings::new(settings, facts, now);
+    let timing = DeadlineTiming::new(settings, key, &effective);
+    let limited = limits.exhausted_limits(facts, (&timing, &effective.cadence), due_at, capped_from, now);
+    let due_at = Deadline { at: due_at, why }.apply_limits(&limited).at;
     let paused = facts.preferences.paused_until.filter(|until| *until > due_at);
-    let put_off = |until| timing.put_off(&effective.cadence, Wait::PauseOfRecipient, due_at, until);
+    let put_off = |until| timing.put_off(&effective.cadence, WaitReason::PauseOfRecipient, due_at, until);
     let resumes_at = paused.map(|until| put_off(until).map_or(until, |moment| moment.at));
-    Foreseen { due_at: resumes_at.unwrap_or(due_at), is_kept: then.is_some() }
+    DuePrediction { due_at: resumes_at.unwrap_or(due_at), is_kept: then.is_some() }
 }
 
 #[cfg(test)]
@@ -95,11 +95,11 @@ mod tests {
     use super::*;
     use crate::{
         Key,
-        records::{Preferences, Reading},
+        records::{EngagementTimes, Preferences},
     };
 
-    fn facts(cadence: Option<&str>, revision: u64, changed_at: Option<Timestamp>) -> Facts {
-        Facts {
+    fn facts(cadence: Option<&str>, revision: u64, changed_at: Option<Timestamp>) -> KeyFacts {
+        KeyFacts {
             recipient: None,
             generation: 0,
             preferences: Preferences { cadence: cadence.map(str::to_owned), ..Preferences::default() },
@@ -110,7 +110,7 @@ mod tests {
             last_sent_at: None,
             last_slot_at: None,
             last_schedule: None,
-            reading: Reading::default(),
+            reading: EngagementTimes::default(),
             pause: None,
             answered_at: None,
             missing: None,
@@ -128,7 +128,7 @@ mod tests {
             opened_at: at("2026-11-23T10:00:00Z"),
             due_at: at("2026-11-24T08:00:00Z"),
         };
-        let open = Due { window, events: Vec::new(), more: 0, limits: None, basis: None, promised_at: None };
+        let open = DuePreview { window, events: Vec::new(), more: 0, limits: None, basis: None, promised_at: None };
         for (cadence, changed, due, is_kept) in [
             (None, None, "2026-11-24T08:00:00Z", false),
             (Some("daily 18:00"), Some("2026-11-23T12:00:00Z"), "2026-11-23T18:00:00Z", false),
@@ -142,7 +142,7 @@ mod tests {
             let now = changed.unwrap_or(open.window.opened_at);
             let limits = FrequencyLimits::default();
             let found = due_after_change(&settings, limits, &facts(None, 0, None), &after, &open, None, now);
-            assert_eq!(found, Foreseen { due_at: at(due), is_kept }, "{cadence:?} {changed:?}");
+            assert_eq!(found, DuePrediction { due_at: at(due), is_kept }, "{cadence:?} {changed:?}");
         }
     }
 }

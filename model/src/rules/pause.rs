@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::{pause::Paused, rules::spread, step::PauseWait};
+use crate::{pause::PauseDetails, rules::spread, step::PauseWait};
 
 /// Minimum poll interval. Each key adds its share of another one, so that not all keys query the store at
 /// once.
@@ -14,9 +14,14 @@ pub const LOOK_AGAIN_AFTER: Duration = Duration::from_mins(30);
 /// Returns how the workflow of a digest or a message should wait for a pause in force. `spread` is the digest
 /// type's.
 #[must_use]
-pub fn wait(paused: Option<&Paused>, workflow_id: &str, spread: Option<Duration>, now: Timestamp) -> Option<PauseWait> {
+pub fn pause_wait(
+    paused: Option<&PauseDetails>,
+    workflow_id: &str,
+    spread: Option<Duration>,
+    now: Timestamp,
+) -> Option<PauseWait> {
     let paused = paused.filter(|paused| paused.in_force(now))?;
-    let look_again = later(now, LOOK_AGAIN_AFTER + spread::share(workflow_id, LOOK_AGAIN_AFTER));
+    let look_again = later(now, LOOK_AGAIN_AFTER + spread::spread_share(workflow_id, LOOK_AGAIN_AFTER));
     let share = spread::overdue_share(workflow_id, spread);
     let look_at = paused.until.map_or(look_again, |until| later(until, share).min(look_again));
     Some(PauseWait { paused: paused.clone(), look_at, share })
@@ -36,17 +41,17 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    fn paused(until: Option<i64>) -> Paused {
-        Paused { by: "ann".into(), why: "wrong prices".into(), since: at(NOW - 9), until: until.map(at) }
+    fn paused(until: Option<i64>) -> PauseDetails {
+        PauseDetails { by: "ann".into(), why: "wrong prices".into(), since: at(NOW - 9), until: until.map(at) }
     }
 
     fn wait_of(user: usize, until: Option<i64>, spread: Option<Duration>) -> Option<PauseWait> {
-        wait(Some(&paused(until)), &format!("digest/acme/alerts/{user}"), spread, at(NOW))
+        pause_wait(Some(&paused(until)), &format!("digest/acme/alerts/{user}"), spread, at(NOW))
     }
 
     #[test]
     fn nothing_waits_without_a_pause_or_when_its_time_is_over() {
-        assert_eq!(wait(None, "digest/acme/alerts/ann", None, at(NOW)), None);
+        assert_eq!(pause_wait(None, "digest/acme/alerts/ann", None, at(NOW)), None);
         for (until, waits) in [(NOW - 1, false), (NOW, false), (NOW + 1, true)] {
             assert_eq!(wait_of(1, Some(until), None).is_some(), waits, "{until}");
         }

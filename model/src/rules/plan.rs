@@ -6,16 +6,16 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::{
     Cadence,
-    records::Facts,
+    records::KeyFacts,
     rules::{
-        deadline::{Deadline, Timing},
-        effective::{Block, Effective, consent_or_suppression_block},
+        deadline::{Deadline, DeadlineTiming},
+        effective::{EffectiveSettings, SendBlock, consent_or_suppression_block},
         pause,
-        promise::{self, Retiming},
+        promise::{self, RetimeDecision},
         spread,
     },
     settings::{DigestSettings, FrequencyLimits},
-    step::{Joined, Plan, PlanInput, Signs},
+    step::{DeadlineInputs, EventOrigin, Plan, PlanInput},
     window::DeadlineBasis,
     words,
     zone::is_same_zone,
@@ -31,18 +31,18 @@ pub const URGENT_EVERY: SignedDuration = SignedDuration::from_mins(1);
 /// Plans a new window, or updates an open one. `known` are its events in the ledger. `limits` are today's; a
 /// window keeps its own unless an operator re-times it (rule 16).
 #[must_use]
-pub fn plan(
+pub fn plan_window(
     settings: &DigestSettings,
     limits: FrequencyLimits,
-    facts: &Facts,
+    facts: &KeyFacts,
     input: &PlanInput,
     known: Vec<String>,
     now: Timestamp,
 ) -> Plan {
-    let facts = &*facts.believed(now);
+    let facts = &*facts.without_future_dates(now);
     let before = input.before.as_ref().filter(|_| input.anew_at.is_none());
     let limits = before.and_then(|before| before.limits).unwrap_or(limits);
-    let effective = Effective::new(settings, facts, now);
+    let effective = EffectiveSettings::new(settings, facts, now);
     let plan = Plan {
         known,
         returned: None,
@@ -57,7 +57,7 @@ pub fn plan(
         resumes_at: None,
         pause: None,
         revision: facts.revision,
-        follows: effective.words(),
+        follows: effective.describe_settings(),
         basis: Some(effective.basis()),
         linger: settings.linger,
         undo: settings.undo,
@@ -66,20 +66,20 @@ pub fn plan(
         share: Some(spread::overdue_share(&input.key.workflow_id(), settings.spread)),
     };
     let block = consent_or_suppression_block(facts).map(|block| match block {
-        Block::OptedOut => "at once: the recipient opted out".to_owned(),
-        Block::Suppressed(_) => "at once: the address is suppressed".to_owned(),
+        SendBlock::OptedOut => "at once: the recipient opted out".to_owned(),
+        SendBlock::Suppressed(_) => "at once: the address is suppressed".to_owned(),
     });
     // Nothing will be sent, so we close the window immediately and record the reason in the ledger.
-    if let Some(why) = block.or_else(|| effective.never(&limits)) {
+    if let Some(why) = block.or_else(|| effective.never_reason(&limits)) {
         return Plan { why, ..plan };
     }
-    let pause = pause::wait(facts.pause.as_ref(), &input.key.workflow_id(), settings.spread, now);
+    let pause = pause::pause_wait(facts.pause.as_ref(), &input.key.workflow_id(), settings.spread, now);
     let plan = Plan { pause, ..plan };
-    let timing = Timing::new(settings, &input.key, &effective);
+    let timing = DeadlineTiming::new(settings, &input.key, &effective);
     let kept = before.filter(|before| keeps_deadline(before, facts, &effective, input));
     // If the configuration changed to `never` after this window was planned, it gives us no deadline to use
     // instead.
-    let is_replaced = input.joined == Some(Joined::Own) && effective.cadence != Cadence::Never;
+    let is_replaced = input.joined == Some(EventOrigin::Own) && effective.cadence != Cadence::Never;
     let plan = match (before, kept) {
         (_, Some(kept)) if !is_replaced => keep_deadline(kept, &timing, &effective, &input.signs, plan),
         (Some(before), None) => choose_deadline(
@@ -97,8 +97,8 @@ pub fn plan(
 /// Plans while the digest type is not configured. An open window keeps its deadline. A new one is due
 /// immediately, so its claim waits for the configuration (rule 33) and then asks for another plan.
 #[must_use]
-pub fn provisional_plan(facts: &Facts, input: &PlanInput, known: Vec<String>, now: Timestamp) -> Plan {
-    let pause = pause::wait(facts.pause.as_ref(), &input.key.workflow_id(), None, now);
+pub fn provisional_plan(facts: &KeyFacts, input: &PlanInput, known: Vec<String>, now: Timestamp) -> Plan {
+    let pause = pause::pause_wait(facts.pause.as_ref(), &input.key.workflow_id(), None, now);
     let paused_until = facts.preferences.paused_until;
     if let Some(before) = &input.before {
         return Plan { known, paused_until, pause, ..before.clone() };
@@ -136,13 +136,18 @@ pub fn missing_table(digest_type: &str) -> String {
 
 /// Returns `true` if an open window keeps its deadline: the recipient changed nothing relevant, or too late.
 /// A change in `tidings.toml` does not move it (rule 16), but an operator's retime does.
-pub(super) fn keeps_deadline(before: &Plan, facts: &Facts, effective: &Effective, input: &PlanInput) -> bool {
+pub(super) fn keeps_deadline(
+    before: &Plan,
+    facts: &KeyFacts,
+    effective: &EffectiveSettings,
+    input: &PlanInput,
+) -> bool {
     if input.anew_at.is_some() {
         return false;
     }
     let is_unchanged = || match &before.basis {
         Some(basis) => effective.has_basis(basis),
-        None => before.follows == effective.words(),
+        None => before.follows == effective.describe_settings(),
     };
     // As for a new plan: this `never` comes from a changed configuration.
     if before.revision == facts.revision || effective.cadence == Cadence::Never || is_unchanged() {
@@ -154,27 +159,39 @@ pub(super) fn keeps_deadline(before: &Plan, facts: &Facts, effective: &Effective
 }
 
 /// Picks `new`, or the deadline promised before the recipient chose another schedule (rule 15).
-fn choose_deadline(before: &Plan, timing: &Timing<'_>, effective: &Effective, signs: &Signs, new: Plan) -> Plan {
-    match promise::retiming(before, effective, timing, new.due_at) {
-        Retiming::Moves => new,
-        Retiming::MovesWithin(promised_at) => Plan { promised_at: Some(promised_at), ..new },
-        Retiming::Stays(Deadline { at, why }) => {
+fn choose_deadline(
+    before: &Plan,
+    timing: &DeadlineTiming<'_>,
+    effective: &EffectiveSettings,
+    signs: &DeadlineInputs,
+    new: Plan,
+) -> Plan {
+    match promise::decide_retiming(before, effective, timing, new.due_at) {
+        RetimeDecision::Moves => new,
+        RetimeDecision::MovesWithin(promised_at) => Plan { promised_at: Some(promised_at), ..new },
+        RetimeDecision::Stays(Deadline { at, why }) => {
             Plan { due_at: at, why, ..keep_deadline(before, timing, effective, signs, new) }
         }
     }
 }
 
 /// The latest event may still slide the deadline (rule 9).
-fn keep_deadline(before: &Plan, timing: &Timing<'_>, effective: &Effective, signs: &Signs, plan: Plan) -> Plan {
+fn keep_deadline(
+    before: &Plan,
+    timing: &DeadlineTiming<'_>,
+    effective: &EffectiveSettings,
+    signs: &DeadlineInputs,
+    plan: Plan,
+) -> Plan {
     let Plan { known, revision, paused_until, pause, limits, share, basis, .. } = plan;
     let follows_another = |(before, now): &(&DeadlineBasis, DeadlineBasis)| {
         before.cadence != now.cadence || !is_same_zone(&before.zone, &now.zone)
     };
-    let then = before.basis.as_ref().zip(basis).filter(follows_another).map(|_| effective.schedule());
+    let then = before.basis.as_ref().zip(basis).filter(follows_another).map(|_| effective.schedule_sentence());
     let kept = Plan { known, then, paused_until, pause, revision, limits, share, ..before.clone() };
     match before.slide.filter(|_| !before.urgent) {
         Some(slide) if slide.due_at(signs.last_at) > slide.due_at(signs.opened_at) => {
-            let Deadline { at, why } = timing.slid(slide, signs.last_at);
+            let Deadline { at, why } = timing.sliding_deadline(slide, signs.last_at);
             Plan { due_at: at, why, ..kept }
         }
         _ => kept,
@@ -183,10 +200,10 @@ fn keep_deadline(before: &Plan, timing: &Timing<'_>, effective: &Effective, sign
 
 fn new_deadline(
     settings: &DigestSettings,
-    facts: &Facts,
+    facts: &KeyFacts,
     input: &PlanInput,
-    effective: &Effective,
-    timing: &Timing<'_>,
+    effective: &EffectiveSettings,
+    timing: &DeadlineTiming<'_>,
     plan: Plan,
 ) -> Plan {
     let opened_at = input.signs.opened_at;
@@ -199,10 +216,10 @@ fn new_deadline(
     // emails.
     let limit = limit.filter(|_| !input.waited && input.before.is_none());
     let from = counts_from(&cadence, facts, effective, input, opened_at);
-    let slide = cadence.slide(opened_at);
+    let slide = cadence.sliding_deadline(opened_at);
     let Deadline { at, why } = match slide.filter(|_| input.signs.last_at > opened_at) {
-        Some(slide) => timing.slid(slide, input.signs.last_at),
-        None => timing.deadline(&cadence, words, from),
+        Some(slide) => timing.sliding_deadline(slide, input.signs.last_at),
+        None => timing.cadence_deadline(&cadence, words, from),
     };
     Plan { due_at: at, why, max_events: limit.or(settings.max_events), slide, ..plan }
 }
@@ -211,8 +228,8 @@ fn new_deadline(
 /// them.
 pub(super) fn counts_from(
     cadence: &Cadence,
-    facts: &Facts,
-    effective: &Effective,
+    facts: &KeyFacts,
+    effective: &EffectiveSettings,
     input: &PlanInput,
     at: Timestamp,
 ) -> Timestamp {
@@ -225,8 +242,8 @@ pub(super) fn counts_from(
 /// because of a category's delay. An adapted cadence is not replaced, because this recipient opens nothing.
 fn immediate_cadence(
     settings: &DigestSettings,
-    facts: &Facts,
-    effective: &Effective,
+    facts: &KeyFacts,
+    effective: &EffectiveSettings,
     input: &PlanInput,
 ) -> Option<(Cadence, String)> {
     if effective.adapted.is_some() {
@@ -237,18 +254,18 @@ fn immediate_cadence(
             SignedDuration::try_from(silence).is_ok_and(|s| input.signs.opened_at.duration_since(last) >= s)
         };
         if facts.last_sent_at.is_none_or(silent) {
-            return Some((Cadence::Instant, format!("at once, as the first in {}", words::written(silence))));
+            return Some((Cadence::Instant, format!("at once, as the first in {}", words::format_duration(silence))));
         }
     }
     let immediate = matches!(effective.cadence, Cadence::Instant | Cadence::After(_));
     let category = input.signs.category.as_ref().filter(|_| immediate)?;
     let delay = settings.delay.get(category)?;
-    Some((Cadence::After(*delay), format!("{category} may wait {}", words::written(*delay))))
+    Some((Cadence::After(*delay), format!("{category} may wait {}", words::format_duration(*delay))))
 }
 
 /// Brings the deadline forward for an urgent event, past spread, quiet hours and throttle (rule 14). All
 /// collected events go along.
-fn expedite(plan: Plan, facts: &Facts, signs: &Signs) -> Plan {
+fn expedite(plan: Plan, facts: &KeyFacts, signs: &DeadlineInputs) -> Plan {
     let Some(urgent_at) = signs.urgent_at else { return plan };
     let (at, why) = match urgent_again_at(facts).filter(|at| *at > urgent_at) {
         Some(at) => (at, format!("urgent, a minute after the last digest -> {at:.0}")),
@@ -259,7 +276,7 @@ fn expedite(plan: Plan, facts: &Facts, signs: &Signs) -> Plan {
 }
 
 #[must_use]
-pub fn urgent_again_at(facts: &Facts) -> Option<Timestamp> {
+pub fn urgent_again_at(facts: &KeyFacts) -> Option<Timestamp> {
     facts.last_sent_at.map(|last| last.saturating_add(URGENT_EVERY).unwrap_or(Timestamp::MAX))
 }
 

@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 
 use crate::{
-    Cadence, ParseError, Quiet, QuietTime,
-    limits::{self, Invalid},
+    Cadence, ParseError, QuietHours, QuietTime,
+    limits::{self, InvalidField},
     records::Preferences,
     settings::DigestSettings,
     time_zone, words,
@@ -18,19 +18,19 @@ const MOST: usize = 100;
 ///
 /// # Errors
 /// Names the first invalid field and a valid alternative.
-pub fn preferences(
+pub fn check_preferences(
     settings: &DigestSettings,
     before: &Preferences,
     chosen: &Preferences,
     now: Timestamp,
-) -> Result<(), Invalid> {
+) -> Result<(), InvalidField> {
     if (&chosen.cadence, &chosen.at) != (&before.cadence, &before.at) {
         cadence(settings, chosen)?;
     }
     if chosen.zone != before.zone
         && let Some(zone) = &chosen.zone
     {
-        time_zone(zone).map_err(|problem| wrong("zone", zone, &problem))?;
+        time_zone(zone).map_err(|problem| invalid_value("zone", zone, &problem))?;
     }
     if chosen.quiet != before.quiet
         && let Some(times) = &chosen.quiet
@@ -39,20 +39,20 @@ pub fn preferences(
     }
     if chosen.off != before.off {
         few("off", chosen.off.iter().filter(|category| !settings.categories.contains_key(*category)).count())?;
-        chosen.off.iter().try_for_each(|category| limits::id("off", category))?;
+        chosen.off.iter().try_for_each(|category| limits::check_id("off", category))?;
     }
     if chosen.paused_until != before.paused_until
         && let Some(until) = chosen.paused_until
         && until <= now
     {
-        return Err(wrong("paused_until", &format!("{until:.0}"), "is in the past"));
+        return Err(invalid_value("paused_until", &format!("{until:.0}"), "is in the past"));
     }
     Ok(())
 }
 
-fn cadence(settings: &DigestSettings, chosen: &Preferences) -> Result<(), Invalid> {
+fn cadence(settings: &DigestSettings, chosen: &Preferences) -> Result<(), InvalidField> {
     let parsed =
-        |words: &String| words.parse().map_err(|error: ParseError| unreadable("cadence", words, error.problem()));
+        |words: &String| words.parse().map_err(|error: ParseError| unreadable_value("cadence", words, error.problem()));
     let whole = chosen.cadence.as_ref().map(parsed).transpose()?.unwrap_or_else(|| settings.cadence.clone());
     let (field, cadence) = match &chosen.at {
         Some(at) => (if chosen.cadence.is_some() { "cadence" } else { "at" }, at_time(&whole, at)?),
@@ -65,36 +65,37 @@ fn cadence(settings: &DigestSettings, chosen: &Preferences) -> Result<(), Invali
         [] => "is not offered; recipients of this digest type have no choice".to_owned(),
         _ => format!("is not offered; choose among {}", settings.choices),
     };
-    Err(wrong(field, &cadence.to_string(), &right))
+    Err(invalid_value(field, &cadence.to_string(), &right))
 }
 
-fn at_time(cadence: &Cadence, at: &str) -> Result<Cadence, Invalid> {
-    let time = words::time(at).map_err(|problem| Invalid { field: "at".to_owned(), problem })?;
+fn at_time(cadence: &Cadence, at: &str) -> Result<Cadence, InvalidField> {
+    let time = words::parse_time(at).map_err(|problem| InvalidField { field: "at".to_owned(), problem })?;
     let right = || format!("means nothing to {:?}; leave it out, or choose \"daily {at}\"", cadence.to_string());
-    cadence.at(time).ok_or_else(|| wrong("at", at, &right()))
+    cadence.with_time(time).ok_or_else(|| invalid_value("at", at, &right()))
 }
 
-fn quiet(times: &[String]) -> Result<(), Invalid> {
+fn quiet(times: &[String]) -> Result<(), InvalidField> {
     few("quiet", times.len())?;
-    let parsed = |words: &String| words.parse::<QuietTime>().map_err(|problem| unreadable("quiet", words, &problem));
+    let parsed =
+        |words: &String| words.parse::<QuietTime>().map_err(|problem| unreadable_value("quiet", words, &problem));
     let times = times.iter().map(parsed).collect::<Result<_, _>>()?;
-    Quiet::new(times).map(|_| ()).map_err(|_| Invalid {
+    QuietHours::new(times).map(|_| ()).map_err(|_| InvalidField {
         field: "quiet".to_owned(),
         problem: "covers the whole week, and no mail could ever go out; leave some time".to_owned(),
     })
 }
 
-fn few(field: &str, count: usize) -> Result<(), Invalid> {
+fn few(field: &str, count: usize) -> Result<(), InvalidField> {
     let problem = format!("has {count} entries, the limit is {MOST}");
-    if count <= MOST { Ok(()) } else { Err(Invalid { field: field.to_owned(), problem }) }
+    if count <= MOST { Ok(()) } else { Err(InvalidField { field: field.to_owned(), problem }) }
 }
 
-fn wrong(field: &str, written: &str, problem: &str) -> Invalid {
-    Invalid { field: field.to_owned(), problem: format!("{written:?} {problem}") }
+fn invalid_value(field: &str, written: &str, problem: &str) -> InvalidField {
+    InvalidField { field: field.to_owned(), problem: format!("{written:?} {problem}") }
 }
 
-fn unreadable(field: &str, written: &str, problem: &str) -> Invalid {
-    Invalid { field: field.to_owned(), problem: format!("{written:?}: {problem}") }
+fn unreadable_value(field: &str, written: &str, problem: &str) -> InvalidField {
+    InvalidField { field: field.to_owned(), problem: format!("{written:?}: {problem}") }
 }
 
 #[cfg(test)]
@@ -106,13 +107,13 @@ mod tests {
     fn settings() -> DigestSettings {
         let choices = ["instant", "daily", "weekly mon 08:00"].map(|words| words.parse().unwrap());
         DigestSettings {
-            choices: crate::offered_cadences::Choices::new(choices.into()),
+            choices: crate::offered_cadences::OfferedCadences::new(choices.into()),
             ..DigestSettings::new("activity", "daily 08:00".parse().unwrap())
         }
     }
 
     fn said(chosen: &Preferences) -> String {
-        let checked = preferences(&settings(), &Preferences::default(), chosen, NOW.parse().unwrap());
+        let checked = check_preferences(&settings(), &Preferences::default(), chosen, NOW.parse().unwrap());
         checked.map_err(|invalid| invalid.to_string()).err().unwrap_or_default()
     }
 
@@ -152,9 +153,10 @@ mod tests {
 
     #[test]
     fn no_cadence_can_be_chosen_if_none_is_offered() {
-        let settings = DigestSettings { choices: crate::offered_cadences::Choices::new(Vec::new()), ..settings() };
+        let settings =
+            DigestSettings { choices: crate::offered_cadences::OfferedCadences::new(Vec::new()), ..settings() };
         let check =
-            |chosen: &Preferences| preferences(&settings, &Preferences::default(), chosen, NOW.parse().unwrap());
+            |chosen: &Preferences| check_preferences(&settings, &Preferences::default(), chosen, NOW.parse().unwrap());
         let zone = Preferences { zone: Some("Asia/Tokyo".into()), ..Preferences::default() };
         assert!(check(&zone).is_ok());
         let refused = check(&cadence(Some("instant"), None)).unwrap_err();
@@ -169,14 +171,15 @@ mod tests {
         let now = NOW.parse().unwrap();
         let before = cadence(Some("hourly"), None);
         let paused = Preferences { paused_until: Some("2026-11-01T00:00:00Z".parse().unwrap()), ..before.clone() };
-        assert!(preferences(&settings(), &before, &paused, now).is_ok());
+        assert!(check_preferences(&settings(), &before, &paused, now).is_ok());
         let at = cadence(None, Some("18:30"));
         let instant = DigestSettings { cadence: Cadence::Instant, ..settings() };
         assert!(
-            preferences(&instant, &at, &Preferences { off: ["share".to_owned()].into(), ..at.clone() }, now).is_ok()
+            check_preferences(&instant, &at, &Preferences { off: ["share".to_owned()].into(), ..at.clone() }, now)
+                .is_ok()
         );
         let other = cadence(Some("hourly at :30"), None);
-        assert!(preferences(&settings(), &before, &other, now).is_err());
+        assert!(check_preferences(&settings(), &before, &other, now).is_err());
     }
 
     #[test]
@@ -188,7 +191,7 @@ mod tests {
             paused_until: Some(NOW.parse().unwrap()),
             ..Preferences::default()
         };
-        let check = |chosen: &Preferences| preferences(&settings(), &before, chosen, NOW.parse().unwrap());
+        let check = |chosen: &Preferences| check_preferences(&settings(), &before, chosen, NOW.parse().unwrap());
         assert!(check(&Preferences { off: ["share".to_owned()].into(), ..before.clone() }).is_ok());
         for other in [
             Preferences { cadence: Some("hourly at :30".into()), ..before.clone() },
@@ -208,7 +211,7 @@ mod tests {
         let check = |others: usize| {
             let off = named("known", 150).into_iter().chain(named("other", others)).collect();
             let chosen = Preferences { off, ..Preferences::default() };
-            preferences(&settings, &Preferences::default(), &chosen, NOW.parse().unwrap()).is_ok()
+            check_preferences(&settings, &Preferences::default(), &chosen, NOW.parse().unwrap()).is_ok()
         };
         assert!(check(0) && check(MOST) && !check(MOST + 1));
     }

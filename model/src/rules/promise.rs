@@ -5,10 +5,10 @@ use jiff::{SignedDuration, Timestamp, ToSpan as _, civil::Date, tz::TimeZone};
 
 use crate::{
     Cadence,
-    records::Facts,
+    records::KeyFacts,
     rules::{
-        deadline::{Deadline, Timing},
-        effective::Effective,
+        deadline::{Deadline, DeadlineTiming},
+        effective::EffectiveSettings,
     },
     step::Plan,
     time_zone,
@@ -20,7 +20,7 @@ const TOLERANCE: SignedDuration = SignedDuration::from_hours(24);
 const HOUR: SignedDuration = SignedDuration::from_hours(1);
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Retiming {
+pub(super) enum RetimeDecision {
     Moves,
     /// The new deadline counts, but the old promise stays, so that several small changes cannot add up to a
     /// long wait.
@@ -30,14 +30,19 @@ pub(super) enum Retiming {
 
 /// Decides between the deadline in `before` and the new schedule's. If the recipient chose a less frequent
 /// cadence, the events should wait for it.
-pub(super) fn retiming(before: &Plan, effective: &Effective, timing: &Timing<'_>, new: Timestamp) -> Retiming {
+pub(super) fn decide_retiming(
+    before: &Plan,
+    effective: &EffectiveSettings,
+    timing: &DeadlineTiming<'_>,
+    new: Timestamp,
+) -> RetimeDecision {
     let cadence = before.basis.as_ref().and_then(|basis| basis.cadence.parse::<Cadence>().ok());
     // The plan comes from a version without `basis`, or nothing was promised.
-    let Some(cadence) = cadence.filter(|cadence| *cadence != Cadence::Never) else { return Retiming::Moves };
-    let distance = |cadence| distance(cadence, &effective.zone, before.due_at);
+    let Some(cadence) = cadence.filter(|cadence| *cadence != Cadence::Never) else { return RetimeDecision::Moves };
+    let distance = |cadence| usual_distance(cadence, &effective.zone, before.due_at);
     let (wanted, had) = (distance(&effective.cadence), distance(&cadence));
     if wanted > had {
-        return Retiming::Moves;
+        return RetimeDecision::Moves;
     }
     let promised = before.promised_at.unwrap_or(before.due_at);
     if new.duration_since(promised) > TOLERANCE {
@@ -47,13 +52,13 @@ pub(super) fn retiming(before: &Plan, effective: &Effective, timing: &Timing<'_>
             None => Deadline { at, why },
         };
         if stays.at < new {
-            return Retiming::Stays(stays);
+            return RetimeDecision::Stays(stays);
         }
     }
-    if wanted == had { Retiming::MovesWithin(promised) } else { Retiming::Moves }
+    if wanted == had { RetimeDecision::MovesWithin(promised) } else { RetimeDecision::Moves }
 }
 
-fn distance(cadence: &Cadence, zone: &TimeZone, from: Timestamp) -> SignedDuration {
+fn usual_distance(cadence: &Cadence, zone: &TimeZone, from: Timestamp) -> SignedDuration {
     let lasting = |wait| SignedDuration::try_from(wait).unwrap_or(SignedDuration::MAX);
     match cadence {
         Cadence::Instant => SignedDuration::ZERO,
@@ -72,13 +77,13 @@ fn distance(cadence: &Cadence, zone: &TimeZone, from: Timestamp) -> SignedDurati
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Period {
+enum CalendarPeriod {
     Day,
     Week,
     Month,
 }
 
-impl Period {
+impl CalendarPeriod {
     const fn of(cadence: &Cadence) -> Option<Self> {
         match cadence {
             Cadence::Daily(..) | Cadence::Weekdays(..) => Some(Self::Day),
@@ -108,9 +113,16 @@ impl Period {
 /// Returns when the cadence starts to count: after the slots of a day, week or month with a digest by another
 /// schedule. A more frequent schedule does not use up the period: after a daily digest, a weekly one may
 /// follow.
-pub(super) fn after_served(cadence: &Cadence, facts: &Facts, effective: &Effective, mut from: Timestamp) -> Timestamp {
+pub(super) fn after_served(
+    cadence: &Cadence,
+    facts: &KeyFacts,
+    effective: &EffectiveSettings,
+    mut from: Timestamp,
+) -> Timestamp {
     let zone = &effective.zone;
-    let Some((period, served)) = Period::of(cadence).zip(served_slot(cadence, facts, effective)) else { return from };
+    let Some((period, served)) = CalendarPeriod::of(cadence).zip(served_slot(cadence, facts, effective)) else {
+        return from;
+    };
     let has_digest = |slot: Timestamp| {
         let day = zone.to_datetime(slot).date();
         // Across the date line, the digest may fall on another day than in the zone where it was sent.
@@ -133,13 +145,13 @@ struct ServedSlot {
 
 /// Returns the last digest's slot if it followed another schedule with the same or a longer period. Urgent
 /// and flushed digests do not use up their slot.
-fn served_slot(cadence: &Cadence, facts: &Facts, effective: &Effective) -> Option<ServedSlot> {
+fn served_slot(cadence: &Cadence, facts: &KeyFacts, effective: &EffectiveSettings) -> Option<ServedSlot> {
     let last = facts.last_schedule.as_ref()?;
     let (last_cadence, last_zone) = (last.cadence.parse::<Cadence>().ok()?, time_zone(&last.zone).ok()?);
     if last_cadence == *cadence && is_same_zone(&last.zone, &effective.zone_name) {
         return None;
     }
-    let last_period = Period::of(&last_cadence).filter(|last| Some(*last) >= Period::of(cadence))?;
+    let last_period = CalendarPeriod::of(&last_cadence).filter(|last| Some(*last) >= CalendarPeriod::of(cadence))?;
     let from = last.at.saturating_sub(HOUR * 24 * last_period.reach()).ok()?;
     let next = |from: &Timestamp| Some(last_cadence.due_at(*from, &last_zone));
     let slots = std::iter::successors(next(&from), next).take_while(|slot| *slot <= last.at);

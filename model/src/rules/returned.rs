@@ -6,32 +6,32 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::{
-    Cadence, Slide,
-    records::Facts,
+    Cadence, SlidingDeadline,
+    records::KeyFacts,
     rules::{
-        deadline::{Deadline, Timing},
-        effective::{Effective, consent_or_suppression_block},
+        deadline::{Deadline, DeadlineTiming},
+        effective::{EffectiveSettings, consent_or_suppression_block},
         plan::{counts_from, keeps_deadline},
     },
     settings::DigestSettings,
-    step::{Joined, Plan, PlanInput},
+    step::{EventOrigin, Plan, PlanInput},
     words,
 };
 
 /// Brings the deadline forward for returned events. A window with only such events is due at the cadence's
 /// next slot or, without a calendar cadence, `longest_wait` after the return.
 #[must_use]
-pub fn join(
+pub fn join_returned(
     plan: Plan,
     settings: &DigestSettings,
-    facts: &Facts,
+    facts: &KeyFacts,
     input: &PlanInput,
     longest_wait: Duration,
     now: Timestamp,
 ) -> Plan {
     let Some(returned_at) = input.signs.returned_at else { return plan };
-    let effective = Effective::new(settings, facts, now);
-    let never = plan.limits.is_some_and(|limits| effective.never(&limits).is_some());
+    let effective = EffectiveSettings::new(settings, facts, now);
+    let never = plan.limits.is_some_and(|limits| effective.never_reason(&limits).is_some());
     if never || consent_or_suppression_block(facts).is_some() {
         return plan;
     }
@@ -39,31 +39,31 @@ pub fn join(
     let returned = match (input.joined, kept) {
         (None, Some(_)) => return plan,
         // The window's deadline was promised to these events before the recipient chose another schedule.
-        (None | Some(Joined::Own), None) if plan.then.is_some() => return plan,
-        (Some(Joined::Own), Some(before)) => Deadline { at: before.due_at, why: before.why.clone() },
+        (None | Some(EventOrigin::Own), None) if plan.then.is_some() => return plan,
+        (Some(EventOrigin::Own), Some(before)) => Deadline { at: before.due_at, why: before.why.clone() },
         _ => {
             let from = counts_from(&effective.cadence, facts, &effective, input, returned_at);
-            deadline(&Timing::new(settings, &input.key, &effective), &effective.cadence, from, longest_wait)
+            deadline(&DeadlineTiming::new(settings, &input.key, &effective), &effective.cadence, from, longest_wait)
         }
     };
     if input.signs.only_returned {
         return Plan { due_at: returned.at, why: returned.why, slide: None, max_events: settings.max_events, ..plan };
     }
-    earlier(plan, returned)
+    earlier_plan(plan, returned)
 }
 
-fn deadline(timing: &Timing<'_>, cadence: &Cadence, from: Timestamp, longest_wait: Duration) -> Deadline {
+fn deadline(timing: &DeadlineTiming<'_>, cadence: &Cadence, from: Timestamp, longest_wait: Duration) -> Deadline {
     if cadence.follows_the_calendar() {
         let words = format!("events of a failed digest: {cadence} {}", timing.zone_name);
-        return timing.deadline(cadence, Some(words), from);
+        return timing.cadence_deadline(cadence, Some(words), from);
     }
-    let words = format!("events of a failed digest: {} after its last attempt", words::written(longest_wait));
-    timing.deadline(&Cadence::After(longest_wait), Some(words), from)
+    let words = format!("events of a failed digest: {} after its last attempt", words::format_duration(longest_wait));
+    timing.cadence_deadline(&Cadence::After(longest_wait), Some(words), from)
 }
 
 /// Uses the earlier deadline. Later events cannot slide it past the one of the returned events.
-fn earlier(plan: Plan, Deadline { at, why }: Deadline) -> Plan {
-    let slide = plan.slide.map(|slide| Slide { until: slide.until.min(at), ..slide });
+fn earlier_plan(plan: Plan, Deadline { at, why }: Deadline) -> Plan {
+    let slide = plan.slide.map(|slide| SlidingDeadline { until: slide.until.min(at), ..slide });
     if at < plan.due_at { Plan { due_at: at, why, slide, ..plan } } else { Plan { slide, ..plan } }
 }
 

@@ -1,10 +1,10 @@
 //! Facts for the tests of rules.
 
-use crate::records::{Facts, Preferences, Reading, Recipient};
+use crate::records::{EngagementTimes, KeyFacts, Preferences, Recipient};
 
 /// Facts of a recipient who is not in the directory and chose nothing.
-pub(super) fn facts() -> Facts {
-    Facts {
+pub(super) fn facts() -> KeyFacts {
+    KeyFacts {
         recipient: None,
         generation: 0,
         preferences: Preferences::default(),
@@ -15,7 +15,7 @@ pub(super) fn facts() -> Facts {
         last_sent_at: None,
         last_slot_at: None,
         last_schedule: None,
-        reading: Reading::default(),
+        reading: EngagementTimes::default(),
         pause: None,
         answered_at: None,
         missing: None,

@@ -24,7 +24,7 @@ closed_set! {
 }
 
 #[derive(Debug, PartialEq, Serialize)]
-pub struct Question<'a> {
+pub struct SeenRequest<'a> {
     tenant: &'a str,
     digest: &'a str,
     user: &'a str,
@@ -32,11 +32,11 @@ pub struct Question<'a> {
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct SeenResponse {
     seen: Vec<String>,
 }
 
-impl<'a> Question<'a> {
+impl<'a> SeenRequest<'a> {
     #[must_use]
     pub fn new(key: &'a Key, event_ids: &'a BTreeSet<String>) -> Self {
         Self { tenant: &key.tenant, digest: &key.digest_type, user: &key.user, event_ids }
@@ -46,7 +46,7 @@ impl<'a> Question<'a> {
 /// Picks the ids for the request, latest first: the workflow's `events`, then the `stored` ones from the
 /// ledger.
 #[must_use]
-pub fn asked(events: &[Event], stored: Vec<String>) -> BTreeSet<String> {
+pub fn ids_to_check(events: &[Event], stored: Vec<String>) -> BTreeSet<String> {
     let mut ids = BTreeSet::new();
     for id in events.iter().rev().map(|event| event.event_id.clone()).chain(stored) {
         if ids.len() == MOST_EVENTS as usize {
@@ -61,11 +61,11 @@ pub fn asked(events: &[Event], stored: Vec<String>) -> BTreeSet<String> {
 ///
 /// # Errors
 /// The status is not 200, or the body is unreadable.
-pub fn seen(status: u16, body: &[u8], asked: &BTreeSet<String>) -> Result<BTreeSet<String>, SeenResult> {
+pub fn parse_seen(status: u16, body: &[u8], asked: &BTreeSet<String>) -> Result<BTreeSet<String>, SeenResult> {
     if status != 200 {
         return Err(SeenResult::Refused);
     }
-    let Answer { seen } = serde_json::from_slice(&wire::mended(body)).map_err(|_| SeenResult::Unreadable)?;
+    let SeenResponse { seen } = serde_json::from_slice(&wire::repair_json(body)).map_err(|_| SeenResult::Unreadable)?;
     Ok(seen.into_iter().filter(|id| asked.contains(id)).collect())
 }
 
@@ -84,7 +84,7 @@ mod tests {
             occurred_at: jiff::Timestamp::UNIX_EPOCH,
             counts: [].into(),
             urgent: false,
-            payload: crate::Payload::default(),
+            payload: crate::EventPayload::default(),
         }
     }
 
@@ -108,17 +108,17 @@ mod tests {
             (302, r#"{"seen":["a"]}"#, Err(SeenResult::Refused)),
             (500, r#"{"seen":["a"]}"#, Err(SeenResult::Refused)),
         ] {
-            assert_eq!(seen(status, body.as_bytes(), &asked), expected, "{status} {body}");
+            assert_eq!(parse_seen(status, body.as_bytes(), &asked), expected, "{status} {body}");
         }
     }
 
     #[test]
     fn a_question_has_the_key_and_each_event_once() {
         let events = ["b", "a"].map(event);
-        let asked = asked(&events, vec!["c".to_owned(), "a".to_owned()]);
+        let asked = ids_to_check(&events, vec!["c".to_owned(), "a".to_owned()]);
         let key = Key::new("acme".into(), "activity".into(), "ann".into()).unwrap();
         assert_eq!(
-            serde_json::to_string(&Question::new(&key, &asked)).unwrap(),
+            serde_json::to_string(&SeenRequest::new(&key, &asked)).unwrap(),
             r#"{"tenant":"acme","digest":"activity","user":"ann","event_ids":["a","b","c"]}"#
         );
     }
@@ -127,7 +127,7 @@ mod tests {
     fn of_too_many_events_the_latest_are_asked_about() {
         let events = ["old", "new"].map(event);
         let stored = (0..MOST_EVENTS).map(|n| n.to_string()).collect();
-        let asked = asked(&events, stored);
+        let asked = ids_to_check(&events, stored);
         assert_eq!(asked.len(), MOST_EVENTS as usize);
         assert!(["old", "new", "0", "9997"].iter().all(|id| asked.contains(*id)) && !asked.contains("9998"));
     }

@@ -12,7 +12,7 @@ const SPREAD_NAMESPACE: Uuid = Uuid::from_u128(0x7d0a_5b1e_46c3_5f9a_8e21_c4b7_9
 pub const OVERDUE_SPREAD: Duration = Duration::from_mins(1);
 
 #[must_use]
-pub fn share(workflow_id: &str, spread: Duration) -> Duration {
+pub fn spread_share(workflow_id: &str, spread: Duration) -> Duration {
     let hash = Uuid::new_v5(&SPREAD_NAMESPACE, workflow_id.as_bytes()).as_u128();
     let seconds = hash % u128::from(spread.as_secs().max(1));
     Duration::from_secs(u64::try_from(seconds).unwrap_or_default())
@@ -22,5 +22,5 @@ pub fn share(workflow_id: &str, spread: Duration) -> Duration {
 /// is the digest type's.
 #[must_use]
 pub fn overdue_share(workflow_id: &str, spread: Option<Duration>) -> Duration {
-    share(workflow_id, spread.unwrap_or(OVERDUE_SPREAD))
+    spread_share(workflow_id, spread.unwrap_or(OVERDUE_SPREAD))
 }

@@ -9,12 +9,12 @@ use icu_calendar::{
 use icu_locale_core::Locale;
 use jiff::civil::Weekday;
 
-use crate::{cadence::DayRange, records::Facts, settings::DigestSettings, words::DAYS};
+use crate::{cadence::DayRange, records::KeyFacts, settings::DigestSettings, words::DAYS};
 
 /// Uses the first of these: `tidings.toml`, the region in the recipient's locale, the likely region of their
 /// language (CLDR), Monday to Friday.
 #[must_use]
-pub fn working_days(settings: &DigestSettings, facts: &Facts) -> DayRange {
+pub fn working_days(settings: &DigestSettings, facts: &KeyFacts) -> DayRange {
     let locale = facts.recipient.as_ref().map_or("", |recipient| &recipient.locale);
     of_locale(locale, settings.weekdays)
 }
@@ -22,11 +22,11 @@ pub fn working_days(settings: &DigestSettings, facts: &Facts) -> DayRange {
 /// Like [`working_days`], for a BCP 47 tag, which may be empty.
 #[must_use]
 pub fn of_locale(locale: &str, configured: Option<DayRange>) -> DayRange {
-    let of_locale = || of_region(&understood(locale)?);
+    let of_locale = || of_region(&parse_locale(locale)?);
     configured.or_else(of_locale).unwrap_or(DayRange::MONDAY_TO_FRIDAY)
 }
 
-fn understood(tag: &str) -> Option<Locale> {
+fn parse_locale(tag: &str) -> Option<Locale> {
     let tag = tag.trim().replace('_', "-");
     let mut ranges = iter::successors(Some(&*tag), |range| Some(range.rsplit_once('-')?.0));
     ranges.find_map(|range| range.parse().ok())
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
     use crate::{
         records::{Preferences, Recipient},
-        rules::{effective::Effective, samples},
+        rules::{effective::EffectiveSettings, samples},
     };
 
     #[test]
@@ -92,7 +92,7 @@ mod tests {
         let settings = DigestSettings::new("activity", "weekdays 08:00".parse().unwrap());
         let (tenant, user, address, name) = ("acme".into(), "ann".into(), "ann@acme.example".into(), String::new());
         let recipient = Recipient { tenant, user, address, name, zone: String::new(), locale: "he-IL".into() };
-        let facts = |cadence: Option<&str>, at: Option<&str>| Facts {
+        let facts = |cadence: Option<&str>, at: Option<&str>| KeyFacts {
             recipient: Some(recipient.clone()),
             preferences: Preferences {
                 cadence: cadence.map(str::to_owned),
@@ -108,11 +108,11 @@ mod tests {
             (Some("weekdays mon-fri 09:00"), None, "weekdays mon-fri 09:00"),
             (Some("daily 09:00"), None, "daily 09:00"),
         ] {
-            let effective = Effective::unadapted(&settings, &facts(cadence, at));
+            let effective = EffectiveSettings::without_adapting(&settings, &facts(cadence, at));
             assert_eq!(effective.basis().cadence, planned);
             assert!(effective.has_basis(&effective.basis()), "{planned}");
         }
-        let elsewhere = Effective::unadapted(&settings, &samples::facts());
+        let elsewhere = EffectiveSettings::without_adapting(&settings, &samples::facts());
         assert_eq!(elsewhere.basis().cadence, "weekdays 08:00", "which an earlier version reads");
     }
 }

@@ -3,11 +3,11 @@
 use std::{fmt, str::FromStr};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Brand {
+pub struct TenantBrand {
     /// Display name; required with a logo.
     pub name: Option<String>,
     pub logo_url: Option<String>,
-    pub colour: Option<Colour>,
+    pub colour: Option<BrandColour>,
     /// One line below messages, e.g. the sender's postal address.
     pub address_line: Option<String>,
     /// BCP 47 tag for recipients without a language.
@@ -16,13 +16,13 @@ pub struct Brand {
 
 /// An sRGB colour, e.g. `#1f56c8`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Colour([u8; 3]);
+pub struct BrandColour([u8; 3]);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("is not a colour; write for example \"#1f56c8\"")]
 pub struct NotAColour;
 
-impl Colour {
+impl BrandColour {
     /// Minimum contrast for text of any size (WCAG 2.2, 1.4.3, level AA).
     pub const LEAST_CONTRAST: f64 = 4.5;
 
@@ -38,7 +38,7 @@ impl Colour {
     }
 }
 
-impl FromStr for Colour {
+impl FromStr for BrandColour {
     type Err = NotAColour;
 
     fn from_str(text: &str) -> Result<Self, NotAColour> {
@@ -51,7 +51,7 @@ impl FromStr for Colour {
     }
 }
 
-impl fmt::Display for Colour {
+impl fmt::Display for BrandColour {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [red, green, blue] = self.0;
         write!(f, "#{red:02x}{green:02x}{blue:02x}")
@@ -65,16 +65,16 @@ mod tests {
     #[test]
     fn contrast_is_that_of_wcag() {
         for (colour, contrast) in [("#ffffff", 1.0), ("#000000", 21.0), ("#767676", 4.54), ("#777777", 4.48)] {
-            let found = colour.parse::<Colour>().unwrap().contrast_with_white();
+            let found = colour.parse::<BrandColour>().unwrap().contrast_with_white();
             assert!((found - contrast).abs() < 0.01, "{colour}: {found}");
         }
     }
 
     #[test]
     fn a_colour_is_six_digits_after_a_hash() {
-        assert_eq!("#1F56c8".parse::<Colour>().unwrap().to_string(), "#1f56c8");
+        assert_eq!("#1F56c8".parse::<BrandColour>().unwrap().to_string(), "#1f56c8");
         for wrong in ["", "#", "1f56c8", "#1f56c", "#1f56c8a", "#1f56cg", "blue", "#+1f56c", "#ééé"] {
-            assert_eq!(wrong.parse::<Colour>(), Err(NotAColour), "{wrong}");
+            assert_eq!(wrong.parse::<BrandColour>(), Err(NotAColour), "{wrong}");
         }
     }
 }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::Event;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Categories {
+pub struct DigestCategories {
     pub named: BTreeMap<String, CategorySettings>,
     pub others: CategorySettings,
 }
@@ -20,7 +20,7 @@ pub struct Categories {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CategorySettings {
     /// `None` to show the lines without a heading, or under the one for all other categories.
-    pub section: Option<Section>,
+    pub section: Option<SectionHeading>,
     pub priority: u32,
     pub min_count: Option<u32>,
     pub max_age: Option<Duration>,
@@ -28,13 +28,13 @@ pub struct CategorySettings {
 
 /// A heading shared by the lines of some categories.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Section {
+pub struct SectionHeading {
     /// The category that defines the heading. A translation may replace its `title`.
     pub category: String,
     pub title: String,
 }
 
-impl Section {
+impl SectionHeading {
     #[must_use]
     pub fn new(category: &str, title: &str) -> Self {
         Self { category: category.to_owned(), title: title.to_owned() }
@@ -49,7 +49,7 @@ impl CategorySettings {
     }
 }
 
-impl Categories {
+impl DigestCategories {
     pub const NONE: Self = Self {
         named: BTreeMap::new(),
         others: CategorySettings { section: None, priority: 0, min_count: None, max_age: None },
@@ -84,7 +84,7 @@ impl Categories {
     }
 }
 
-impl<S: Into<String>> FromIterator<(S, CategorySettings)> for Categories {
+impl<S: Into<String>> FromIterator<(S, CategorySettings)> for DigestCategories {
     fn from_iter<I: IntoIterator<Item = (S, CategorySettings)>>(named: I) -> Self {
         let named = named.into_iter().map(|(category, settings)| (category.into(), settings)).collect();
         Self { named, ..Self::NONE }

@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, iter};
 
-use crate::{Key, PersonId, pause::Scope};
+use crate::{Key, PersonId, pause::PauseScope};
 
 /// No former name may also be a current one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,7 +25,7 @@ impl FormerNames {
     }
 
     #[must_use]
-    pub fn today(&self, key: &Key) -> Key {
+    pub fn key_today(&self, key: &Key) -> Key {
         Key {
             tenant: self.tenant(&key.tenant).to_owned(),
             digest_type: self.digest_type(&key.digest_type).to_owned(),
@@ -34,7 +34,7 @@ impl FormerNames {
     }
 
     #[must_use]
-    pub fn tenants(&self, name: &str) -> Vec<String> {
+    pub fn tenant_names(&self, name: &str) -> Vec<String> {
         names(&self.tenants, self.tenant(name))
     }
 
@@ -45,7 +45,7 @@ impl FormerNames {
 
     /// All keys under which data of this one may be stored, the current one first.
     #[must_use]
-    pub fn keys(&self, key: &Key) -> Vec<Key> {
+    pub fn all_keys(&self, key: &Key) -> Vec<Key> {
         let types = self.digest_types(&key.digest_type);
         let of_tenant = |tenant: String| {
             let key = move |digest_type: &String| Key {
@@ -55,32 +55,32 @@ impl FormerNames {
             };
             types.iter().map(key).collect::<Vec<_>>()
         };
-        self.tenants(&key.tenant).into_iter().flat_map(of_tenant).collect()
+        self.tenant_names(&key.tenant).into_iter().flat_map(of_tenant).collect()
     }
 
     #[must_use]
-    pub fn scope(&self, Scope { tenant, digest_type }: &Scope) -> Scope {
-        Scope {
+    pub fn scope_today(&self, PauseScope { tenant, digest_type }: &PauseScope) -> PauseScope {
+        PauseScope {
             tenant: tenant.as_deref().map(|name| self.tenant(name).to_owned()),
             digest_type: digest_type.as_deref().map(|name| self.digest_type(name).to_owned()),
         }
     }
 
     #[must_use]
-    pub fn scopes(&self, Scope { tenant, digest_type }: &Scope) -> Vec<Scope> {
+    pub fn all_scopes(&self, PauseScope { tenant, digest_type }: &PauseScope) -> Vec<PauseScope> {
         let each = |names: Option<Vec<String>>| -> Vec<Option<String>> {
             names.map_or_else(|| vec![None], |names| names.into_iter().map(Some).collect())
         };
         let types = each(digest_type.as_deref().map(|name| self.digest_types(name)));
         let of_tenant = |tenant: Option<String>| {
-            types.iter().map(move |digest_type| Scope { tenant: tenant.clone(), digest_type: digest_type.clone() })
+            types.iter().map(move |digest_type| PauseScope { tenant: tenant.clone(), digest_type: digest_type.clone() })
         };
-        each(tenant.as_deref().map(|name| self.tenants(name))).into_iter().flat_map(of_tenant).collect()
+        each(tenant.as_deref().map(|name| self.tenant_names(name))).into_iter().flat_map(of_tenant).collect()
     }
 
     #[must_use]
-    pub fn people(&self, person: &PersonId) -> Vec<PersonId> {
-        let names = self.tenants(&person.tenant).into_iter();
+    pub fn all_people(&self, person: &PersonId) -> Vec<PersonId> {
+        let names = self.tenant_names(&person.tenant).into_iter();
         names.map(|tenant| PersonId { tenant, user: person.user.clone() }).collect()
     }
 }
@@ -102,20 +102,23 @@ mod tests {
     fn a_former_name_is_todays_and_each_of_its_keys_is_known() {
         let was = |was: &[&str], today: &str| was.iter().map(|was| ((*was).to_owned(), today.to_owned())).collect();
         let names = FormerNames { digests: was(&["activity", "digest"], "news"), tenants: was(&["acme"], "initech") };
-        assert_eq!(names.today(&key("acme", "digest")), key("initech", "news"));
-        assert_eq!(names.today(&key("bolt", "alerts")), key("bolt", "alerts"));
+        assert_eq!(names.key_today(&key("acme", "digest")), key("initech", "news"));
+        assert_eq!(names.key_today(&key("bolt", "alerts")), key("bolt", "alerts"));
         let all = [("initech", "news"), ("initech", "activity"), ("initech", "digest"), ("acme", "news")];
         let all = all.into_iter().chain([("acme", "activity"), ("acme", "digest")]);
-        assert_eq!(names.keys(&key("acme", "news")), all.map(|(tenant, name)| key(tenant, name)).collect::<Vec<_>>());
-        assert_eq!(names.keys(&key("bolt", "alerts")), [key("bolt", "alerts")]);
-        let scope = |tenant: Option<&str>, digest_type: Option<&str>| Scope {
+        assert_eq!(
+            names.all_keys(&key("acme", "news")),
+            all.map(|(tenant, name)| key(tenant, name)).collect::<Vec<_>>()
+        );
+        assert_eq!(names.all_keys(&key("bolt", "alerts")), [key("bolt", "alerts")]);
+        let scope = |tenant: Option<&str>, digest_type: Option<&str>| PauseScope {
             tenant: tenant.map(str::to_owned),
             digest_type: digest_type.map(str::to_owned),
         };
-        assert_eq!(names.scope(&scope(None, Some("digest"))), scope(None, Some("news")));
+        assert_eq!(names.scope_today(&scope(None, Some("digest"))), scope(None, Some("news")));
         let scopes = [scope(Some("initech"), None), scope(Some("acme"), None)];
-        assert_eq!(names.scopes(&scope(Some("acme"), None)), scopes);
-        let people = names.people(&PersonId { tenant: "initech".into(), user: "ann".into() });
+        assert_eq!(names.all_scopes(&scope(Some("acme"), None)), scopes);
+        let people = names.all_people(&PersonId { tenant: "initech".into(), user: "ann".into() });
         assert_eq!(people.iter().map(|person| person.tenant.as_str()).collect::<Vec<_>>(), ["initech", "acme"]);
     }
 }

@@ -33,22 +33,22 @@ pub struct FrequencyLimits {
     #[serde(default, skip_serializing_if = "OverLimit::defers")]
     pub throttled: OverLimit,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cap: Option<Cap>,
+    pub cap: Option<DigestCap>,
     #[serde(default, skip_serializing_if = "OverLimit::defers")]
     pub capped: OverLimit,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cap {
+pub struct DigestCap {
     pub most: u32,
     /// Whole days are calendar days.
     pub within: Duration,
 }
 
 /// In `tidings.toml` syntax: `5 in 1d`.
-impl fmt::Display for Cap {
+impl fmt::Display for DigestCap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} in {}", self.most, words::written(self.within))
+        write!(f, "{} in {}", self.most, words::format_duration(self.within))
     }
 }
 
@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn limits_are_small_in_history_and_the_same_after_it() {
         assert_eq!(to_value(FrequencyLimits::default()).unwrap(), json!({}));
-        let cap = Some(Cap { most: 5, within: Duration::from_hours(24) });
+        let cap = Some(DigestCap { most: 5, within: Duration::from_hours(24) });
         let limits = FrequencyLimits {
             never: true,
             throttle: Some(Duration::from_hours(1)),

@@ -5,13 +5,13 @@ use std::str::FromStr;
 use percent_encoding::utf8_percent_encode;
 use url::Url;
 
-use crate::{PersonId, host_name::is_loopback, key::ESCAPED, webhook_secret::Secret};
+use crate::{PersonId, host_name::is_loopback, key::ESCAPED, webhook_secret::SigningSecret};
 
 #[derive(Clone, Debug)]
 pub struct SeenService {
     pub url: ServiceUrl,
     /// Signs requests. `None` if it is missing from the environment; this configuration cannot send.
-    pub secret: Option<Secret>,
+    pub secret: Option<SigningSecret>,
     pub secret_env: String,
 }
 
@@ -43,7 +43,7 @@ impl ServiceUrl {
     ///
     /// # Errors
     /// Describes the problem, followed by `right`.
-    pub fn read(text: &str, right: &str) -> Result<Self, String> {
+    pub fn parse_url(text: &str, right: &str) -> Result<Self, String> {
         let url = Url::parse(text).map_err(|error| format!("is not a URL ({error}); {right}"))?;
         match url.scheme() {
             "https" => {}
@@ -69,7 +69,7 @@ impl FromStr for ServiceUrl {
     /// # Errors
     /// Describes the problem, with an example.
     fn from_str(text: &str) -> Result<Self, String> {
-        Self::read(text, "write for example \"https://app.example.com/tidings/seen\"")
+        Self::parse_url(text, "write for example \"https://app.example.com/tidings/seen\"")
     }
 }
 
@@ -130,9 +130,9 @@ impl FromStr for DirectoryUrl {
         if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(format!("has a character that must be percent-encoded; {RIGHT}"));
         }
-        let service = ServiceUrl::read(&example("a"), RIGHT)?;
+        let service = ServiceUrl::parse_url(&example("a"), RIGHT)?;
         let host = |service: &ServiceUrl| service.url()[..url::Position::BeforePath].to_owned();
-        if ServiceUrl::read(&example("b"), RIGHT).is_ok_and(|other| host(&other) != host(&service)) {
+        if ServiceUrl::parse_url(&example("b"), RIGHT).is_ok_and(|other| host(&other) != host(&service)) {
             return Err(format!("has a placeholder in its host; {RIGHT}"));
         }
         let after_scheme = text.split_once("://").map(|(_, rest)| rest).unwrap_or_default();

@@ -13,9 +13,9 @@ const fn minutes(count: u64) -> Duration {
 }
 
 #[derive(Clone, Debug)]
-pub struct Streams {
-    pub bulk: Stream,
-    pub transactional: Stream,
+pub struct DeliveryStreams {
+    pub bulk: StreamSettings,
+    pub transactional: StreamSettings,
 }
 
 closed_set! {
@@ -25,9 +25,9 @@ closed_set! {
     }
 }
 
-impl Streams {
+impl DeliveryStreams {
     #[must_use]
-    pub const fn get(&self, name: StreamName) -> &Stream {
+    pub const fn get(&self, name: StreamName) -> &StreamSettings {
         match name {
             StreamName::Bulk => &self.bulk,
             StreamName::Transactional => &self.transactional,
@@ -36,24 +36,24 @@ impl Streams {
 }
 
 #[derive(Clone, Debug)]
-pub struct Stream {
+pub struct StreamSettings {
     /// Relay names in order of preference; at least one.
     pub relays: Vec<String>,
     /// Delays after the first, second, ... failed attempt. There is one more attempt than delays (rule 25).
     pub retry_delays: Vec<Duration>,
-    pub guarantee: Guarantee,
-    pub sender: Sender,
+    pub guarantee: DeliveryGuarantee,
+    pub sender: SenderIdentity,
     /// Where servers return messages; `None` for the sender's address.
     pub return_path: Option<ReturnPath>,
 }
 
-impl Stream {
+impl StreamSettings {
     #[must_use]
-    pub fn new(relays: &[&str], sender: Sender) -> Self {
+    pub fn new(relays: &[&str], sender: SenderIdentity) -> Self {
         Self {
             relays: relays.iter().map(|&name| name.to_owned()).collect(),
             retry_delays: RETRY_DELAYS.to_vec(),
-            guarantee: Guarantee::default(),
+            guarantee: DeliveryGuarantee::default(),
             sender,
             return_path: None,
         }
@@ -109,7 +109,7 @@ impl Stream {
 }
 
 #[derive(Clone, Debug)]
-pub struct Sender {
+pub struct SenderIdentity {
     pub name: String,
     pub address: EmailAddress,
     pub reply_to: Option<EmailAddress>,
@@ -138,7 +138,7 @@ impl fmt::Display for ReturnPath {
 closed_set! {
     /// How a stream treats an ambiguous attempt (rule 26).
     #[derive(Default)]
-    pub enum Guarantee {
+    pub enum DeliveryGuarantee {
         /// Send the message again: a recipient may get it twice.
         #[default]
         AtLeastOnce = "at_least_once",
@@ -152,7 +152,7 @@ pub struct RelaySettings {
     pub relay: RelayUrl,
     /// Decides which provider-specific headers to send.
     pub provider: Provider,
-    pub rate: Option<Rate>,
+    pub rate: Option<MessageRate>,
     pub per_connection: u32,
     pub connections: usize,
     /// The provider's name for a pool of sending IP addresses.
@@ -181,13 +181,13 @@ impl RelaySettings {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rate {
+pub struct MessageRate {
     /// At least one.
     pub mails: u32,
-    pub per: Per,
+    pub per: RateUnit,
 }
 
-impl Rate {
+impl MessageRate {
     #[must_use]
     pub fn per_second(self) -> f64 {
         f64::from(self.mails) / f64::from(self.per.seconds())
@@ -195,15 +195,15 @@ impl Rate {
 }
 
 /// In `tidings.toml` syntax: `14/s`.
-impl fmt::Display for Rate {
+impl fmt::Display for MessageRate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.mails, self.per.name())
     }
 }
 
 closed_set! {
-    /// The time unit of a [`Rate`].
-    pub enum Per {
+    /// The time unit of a [`MessageRate`].
+    pub enum RateUnit {
         Second = "s",
         Minute = "m",
         Hour = "h",
@@ -211,7 +211,7 @@ closed_set! {
     }
 }
 
-impl Per {
+impl RateUnit {
     const fn seconds(self) -> u32 {
         match self {
             Self::Second => 1,
@@ -228,13 +228,13 @@ mod tests {
 
     #[test]
     fn six_attempts_have_five_waits_between_them() {
-        let sender = Sender {
+        let sender = SenderIdentity {
             name: String::new(),
             address: "a@b.example".parse().unwrap(),
             reply_to: None,
             domain: String::new(),
         };
-        let stream = Stream::new(&["default"], sender);
+        let stream = StreamSettings::new(&["default"], sender);
         let minutes = |attempt| stream.retry_delay(attempt).map(|wait| wait.as_secs() / 60);
         assert_eq!((1..=6).map(minutes).collect::<Vec<_>>(), [Some(1), Some(5), Some(30), Some(120), Some(480), None]);
         assert_eq!(minutes(0), None);
@@ -242,10 +242,13 @@ mod tests {
 
     #[test]
     fn a_rate_is_the_same_in_every_unit() {
-        for (mails, per, per_second) in
-            [(14, Per::Second, 14.0), (90, Per::Minute, 1.5), (1800, Per::Hour, 0.5), (43_200, Per::Day, 0.5)]
-        {
-            let rate = Rate { mails, per };
+        for (mails, per, per_second) in [
+            (14, RateUnit::Second, 14.0),
+            (90, RateUnit::Minute, 1.5),
+            (1800, RateUnit::Hour, 0.5),
+            (43_200, RateUnit::Day, 0.5),
+        ] {
+            let rate = MessageRate { mails, per };
             assert!((rate.per_second() - per_second).abs() < 1e-9, "{rate}");
         }
     }

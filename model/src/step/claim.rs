@@ -6,10 +6,10 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::ledger::Ending;
+use super::ledger::CloseAnswer;
 use crate::step::plan::PauseWait;
-use crate::window::{Planned, Window};
-use crate::{Event, settings::FrequencyLimits, window::Wait};
+use crate::window::{PlanSummary, Window};
+use crate::{Event, settings::FrequencyLimits, window::WaitReason};
 
 /// If a claim is later than this, no worker was available in time.
 const LATE: SignedDuration = SignedDuration::from_mins(1);
@@ -30,7 +30,7 @@ pub struct ClaimInput {
     #[serde(default)]
     pub revision: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub planned: Option<Planned>,
+    pub planned: Option<PlanSummary>,
     /// When the window is due, after later events and deferrals changed the planned time. `None` from earlier
     /// versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -62,20 +62,20 @@ impl ClaimInput {
     }
 
     #[must_use]
-    pub fn wait(&self) -> Wait {
+    pub fn wait_reason(&self) -> WaitReason {
         let is_late = || self.asked_at.duration_since(self.due_at()) > LATE;
         if self.flushed {
-            Wait::Flushed
+            WaitReason::Flushed
         } else if self.urgent {
-            Wait::Urgent
+            WaitReason::Urgent
         } else if self.released {
-            Wait::Released
+            WaitReason::Released
         } else if self.unknown_since.is_some() {
-            Wait::UnknownRecipient
+            WaitReason::UnknownRecipient
         } else if is_late() {
-            Wait::LateWorker
+            WaitReason::LateWorker
         } else {
-            Wait::FirstDeadline
+            WaitReason::FirstDeadline
         }
     }
 
@@ -114,5 +114,5 @@ pub enum ClaimAnswer {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         rendered: bool,
     },
-    Nothing(Ending),
+    Nothing(CloseAnswer),
 }

@@ -8,41 +8,41 @@ use uuid::Uuid;
 
 use crate::{
     Event, Key, Retract,
-    command::Reopen,
+    command::ReopenCommand,
     decode::DeadLetter,
-    window::{Closed, Planned, Window},
+    window::{PlanSummary, Window, WindowEnd},
 };
 
 // `close`: the workflow closes a digest itself, after an operator dropped it or the workflow was cancelled.
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CloseInput {
+pub struct CloseDigestInput {
     pub asked_at: Timestamp,
     pub window: Window,
     /// Events of the window that are not in the ledger.
     pub events: Vec<Event>,
-    pub closed: Closed,
+    pub closed: WindowEnd,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub by: String,
     /// The explanation of an unclaimed window's plan, for the ledger. `None` from earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub planned: Option<Planned>,
-    /// See [`SendInput::opens_returned`](super::SendInput::opens_returned).
+    pub planned: Option<PlanSummary>,
+    /// See [`SendInput::opens_returned`](super::SendDigestInput::opens_returned).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub opens_returned: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ending {
+pub struct CloseAnswer {
     #[serde(flatten)]
-    pub closed: Closed,
+    pub closed: WindowEnd,
     /// How many of the events, counted from the first, are in the ledger. The others belong to the next
     /// window: a lost workflow task already created the message without them.
     pub taken: u64,
     /// The key's events waiting for a window, if an attempt returned the digest's events. Only set if the
-    /// workflow [opens one](CloseInput::opens_returned).
+    /// workflow [opens one](CloseDigestInput::opens_returned).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub returned: Option<Returned>,
+    pub returned: Option<ReturnedEvents>,
 }
 
 // `stash`: moves a page of an open window's events to the ledger to keep the workflow's state small.
@@ -56,21 +56,21 @@ pub struct StashInput {
     /// The digest in delivery; its events should stay with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivering: Option<Uuid>,
-    /// See [`SendInput::opens_returned`](crate::step::SendInput::opens_returned).
+    /// See [`SendInput::opens_returned`](crate::step::SendDigestInput::opens_returned).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub opens_returned: bool,
-    /// Requests [`Stashed::events`]. Runs started by an earlier version do not set this.
+    /// Requests [`StashAnswer::events`]. Runs started by an earlier version do not set this.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub counts_new: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stashed {
+pub struct StashAnswer {
     pub taken: u64,
     /// The key's events waiting for a window, if some came too late for this one. Only set if the workflow
     /// [opens one](StashInput::opens_returned).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub returned: Option<Returned>,
+    pub returned: Option<ReturnedEvents>,
     /// Number of the window's events in the ledger, without repeats of an earlier digest's events (rule 3).
     /// Only set on [request](StashInput::counts_new).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -81,15 +81,15 @@ pub struct Stashed {
 
 /// Events in the ledger waiting for the key's next claim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Returned {
+pub struct ReturnedEvents {
     pub at: Timestamp,
     /// Number of events by the digest that returned them.
     pub digests: BTreeMap<Uuid, u64>,
 }
 
-impl Returned {
+impl ReturnedEvents {
     #[must_use]
-    pub fn events(&self) -> u64 {
+    pub fn event_count(&self) -> u64 {
         self.digests.values().sum()
     }
 }
@@ -117,12 +117,12 @@ pub struct ReopenInput {
     pub asked_at: Timestamp,
     pub key: Key,
     #[serde(flatten)]
-    pub reopen: Reopen,
+    pub reopen: ReopenCommand,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Resumed {
+pub enum ReopenAnswer {
     Claimed { window: Window, items: u64, groups: u64 },
     Refused { why: String },
 }
@@ -144,11 +144,11 @@ pub struct DeadLettersInput {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditInput {
     pub key: Key,
-    pub notes: Vec<Note>,
+    pub notes: Vec<AuditNote>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Note {
+pub struct AuditNote {
     pub at: Timestamp,
     pub by: String,
     pub action: String,

@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::{
-    Content, Key, Slide,
-    pause::Paused,
+    EventContent, Key, SlidingDeadline,
+    pause::PauseDetails,
     settings::{FrequencyLimits, OverLimit},
-    step::ledger::Returned,
-    window::{DeadlineBasis, Planned, THEN},
+    step::ledger::ReturnedEvents,
+    window::{DeadlineBasis, PlanSummary, THEN},
 };
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -20,7 +20,7 @@ pub struct PlanInput {
     pub asked_at: Option<Timestamp>,
     pub key: Key,
     #[serde(flatten)]
-    pub signs: Signs,
+    pub signs: DeadlineInputs,
     /// The window's digest, if the window is already open and the ledger may have some of its events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open: Option<Uuid>,
@@ -28,7 +28,7 @@ pub struct PlanInput {
     pub event_ids: Vec<String>,
     /// The content of each event id. Earlier versions do not send it; any content then counts as equal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub contents: Vec<Content>,
+    pub contents: Vec<EventContent>,
     /// Set if the events waited behind a digest whose delivery took longer. They should then be sent together
     /// (rule 7).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -40,8 +40,8 @@ pub struct PlanInput {
     pub anew_at: Option<Timestamp>,
     /// Set if events of this kind joined the window after a plan which only covered the other kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub joined: Option<Joined>,
-    /// See [`SendInput::opens_returned`](super::SendInput::opens_returned).
+    pub joined: Option<EventOrigin>,
+    /// See [`SendInput::opens_returned`](super::SendDigestInput::opens_returned).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub opens_returned: bool,
 }
@@ -58,14 +58,14 @@ impl PlanInput {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Joined {
+pub enum EventOrigin {
     Own,
     Returned,
 }
 
 /// The facts about a window's events which its deadline depends on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Signs {
+pub struct DeadlineInputs {
     /// Arrival of the first event. If none has arrived, when the events opening the window were returned.
     pub opened_at: Timestamp,
     /// Category of the first event; `None` if the workflow no longer has it.
@@ -92,7 +92,7 @@ pub struct Plan {
     /// Returned events waiting for a window; a recovered workflow finds them this way. Only set if the
     /// workflow [opens one](PlanInput::opens_returned).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub returned: Option<Returned>,
+    pub returned: Option<ReturnedEvents>,
     pub due_at: Timestamp,
     pub why: String,
     /// This many events make the window due; `None` for no limit.
@@ -100,7 +100,7 @@ pub struct Plan {
     pub max_events: Option<u32>,
     /// How later events move the deadline; `None` if they do not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub slide: Option<Slide>,
+    pub slide: Option<SlidingDeadline>,
     /// Set if an urgent event made the window due: throttle and quiet hours do not apply (rule 14).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub urgent: bool,
@@ -141,7 +141,7 @@ pub struct Plan {
     pub share: Option<Duration>,
     /// Limits already exhausted, in admission order. Only for the status.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub limited: Vec<Limited>,
+    pub limited: Vec<ExhaustedLimit>,
 }
 
 impl Plan {
@@ -168,14 +168,14 @@ impl Plan {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Limited {
+pub struct ExhaustedLimit {
     pub until: Timestamp,
     /// How to treat a window due before `until`.
     pub over: OverLimit,
     pub why: String,
 }
 
-impl Planned {
+impl PlanSummary {
     /// Joins the explanation of the plan and the `later` steps that moved its time, without empty or repeated
     /// ones.
     #[must_use]
@@ -197,7 +197,7 @@ impl Planned {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PauseWait {
     #[serde(flatten)]
-    pub paused: Paused,
+    pub paused: PauseDetails,
     /// When to poll the store if no signal arrives earlier.
     pub look_at: Timestamp,
     /// The key's share of the spread: how long it waits after the pause if overdue (rule 30).
@@ -215,11 +215,11 @@ mod tests {
         let plan = json!({"due_at": "2026-03-01T09:00:00Z", "why": "daily 09:00 -> nine",
                           "basis": {"cadence": "daily 09:00", "zone": "Europe/Berlin", "quiet": []}});
         let plan: Plan = from_value(plan).unwrap();
-        let told = |later: &[&str]| Planned::new(&plan, later).why;
+        let told = |later: &[&str]| PlanSummary::new(&plan, later).why;
         assert_eq!(told(&["daily 09:00 -> nine", ""]), "daily 09:00 -> nine");
         assert_eq!(told(&["throttle -> ten", "flushed"]), "daily 09:00 -> nine; then throttle -> ten; then flushed");
-        let Planned { cadence, zone, .. } = Planned::new(&plan, &[]);
+        let PlanSummary { cadence, zone, .. } = PlanSummary::new(&plan, &[]);
         assert_eq!((cadence.as_str(), zone.as_str()), ("daily 09:00", "Europe/Berlin"));
-        assert_eq!(Planned::new(&Plan { basis: None, ..plan }, &[]).zone, "");
+        assert_eq!(PlanSummary::new(&Plan { basis: None, ..plan }, &[]).zone, "");
     }
 }

@@ -6,14 +6,14 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    attempt::{AttemptClass, Phase},
+    attempt::{AttemptClass, AttemptPhase},
     records::FirstAttempt,
-    step::{ledger::Returned, plan::PauseWait},
-    window::{Closed, Wait, Window},
+    step::{ledger::ReturnedEvents, plan::PauseWait},
+    window::{WaitReason, Window, WindowEnd},
 };
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SendInput {
+pub struct SendDigestInput {
     pub asked_at: Timestamp,
     pub window: Window,
     /// Only counts attempts that use up the schedule.
@@ -38,7 +38,7 @@ pub struct SendInput {
     /// The wait before this attempt; the table of waits decides when to make it (rule 56). `None` from
     /// earlier versions: make it immediately.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub after: Option<Wait>,
+    pub after: Option<WaitReason>,
 }
 
 /// The outcome of an attempt the ledger could not record. It has no reply text, because this goes into
@@ -49,7 +49,7 @@ pub struct UnrecordedEnd {
     pub relay: String,
     pub at: Timestamp,
     pub class: AttemptClass,
-    pub phase: Phase,
+    pub phase: AttemptPhase,
     /// Set if a reply ended the attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply: Option<ReplyCode>,
@@ -61,7 +61,7 @@ pub struct UnrecordedEnd {
 
 impl UnrecordedEnd {
     #[must_use]
-    pub fn why(&self) -> String {
+    pub fn describe_wait(&self) -> String {
         format!("attempt {} ended as {}, and the ledger refuses to record it", self.number, self.class)
     }
 }
@@ -77,14 +77,14 @@ pub struct ReplyCode {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Sent {
+pub enum SendAnswer {
     Closed {
         #[serde(flatten)]
-        closed: Closed,
+        closed: WindowEnd,
         /// The key's events waiting for a window, if closing the digest returned some. Only set if the
-        /// workflow [opens one](SendInput::opens_returned).
+        /// workflow [opens one](SendDigestInput::opens_returned).
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        returned: Option<Returned>,
+        returned: Option<ReturnedEvents>,
     },
     /// The attempt failed transiently, or it is ambiguous and the stream is `at_least_once`. The retry
     /// schedule decides about the next attempt.
@@ -101,22 +101,22 @@ pub enum Sent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pause: Option<PauseWait>,
         /// The attempt, if the message was too large; render a shorter one first. Only set if the workflow
-        /// [shortens](SendInput::shortens).
+        /// [shortens](SendDigestInput::shortens).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         too_large: Option<u32>,
         /// Set if only the hour or the recipient's pause is the reason: `until` is the next good moment. Only
-        /// set if the workflow sent [its wait](SendInput::after).
+        /// set if the workflow sent [its wait](SendDigestInput::after).
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         moment: bool,
     },
     /// The ledger could not record the outcome; the workflow retries until it does. Only used if the workflow
-    /// [keeps outcomes](SendInput::keeps_ends).
+    /// [keeps outcomes](SendDigestInput::keeps_ends).
     Unrecorded(UnrecordedEnd),
 }
 
-impl Sent {
+impl SendAnswer {
     #[must_use]
-    pub const fn closed(closed: Closed) -> Self {
+    pub const fn closed(closed: WindowEnd) -> Self {
         Self::Closed { closed, returned: None }
     }
 }
@@ -143,11 +143,11 @@ pub struct TooLarge {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Rendered {
+pub enum RenderAnswer {
     Stored,
     /// Closed without a message: the recipient left the directory after the claim, or the message cannot be
     /// shortened further.
-    Nothing(Closed),
+    Nothing(WindowEnd),
 }
 
 #[cfg(test)]
@@ -155,16 +155,16 @@ mod tests {
     use serde_json::{from_value, json, to_value};
 
     use super::*;
-    use crate::window::Outcome;
+    use crate::window::DigestOutcome;
 
     #[test]
     fn an_end_reads_as_in_earlier_versions() {
         let json = json!({"closed": {"outcome": "failed", "why": "451 later"}});
-        let sent = Sent::closed(Closed { outcome: Outcome::Failed, why: "451 later".into() });
+        let sent = SendAnswer::closed(WindowEnd { outcome: DigestOutcome::Failed, why: "451 later".into() });
         assert_eq!(to_value(&sent).unwrap(), json);
-        assert_eq!(from_value::<Sent>(json).unwrap(), sent);
+        assert_eq!(from_value::<SendAnswer>(json).unwrap(), sent);
         let json = json!({"closed": {"outcome": "failed", "why": "451 later", "returned": {
             "at": "2026-03-01T09:00:00Z", "digests": {"00000000-0000-0000-0000-000000000001": 2}}}});
-        assert_eq!(to_value(from_value::<Sent>(json.clone()).unwrap()).unwrap(), json);
+        assert_eq!(to_value(from_value::<SendAnswer>(json.clone()).unwrap()).unwrap(), json);
     }
 }

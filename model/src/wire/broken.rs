@@ -5,48 +5,50 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use super::split;
-use crate::foreign_text::shown;
+use crate::foreign_text::printable_name;
 use crate::{
     foreign_text::skip_bom,
-    limits::{self, Invalid},
+    limits::{self, InvalidField},
 };
 
 const LEVELS: usize = 64;
 
-pub(super) fn fault(path: &str, value: &[u8]) -> Invalid {
+pub(super) fn locate_fault(path: &str, value: &[u8]) -> InvalidField {
     let (mut path, mut value) = (path.to_owned(), value);
     for _ in 0..LEVELS {
         let below = match value.first() {
-            Some(b'{') => split::members(value).and_then(|members| {
+            Some(b'{') => split::split_members(value).and_then(|members| {
                 let (name, value) = members.into_iter().find(|(_, value)| !is_json(value))?;
-                Some((format!(".{}", shown(&name)), value))
+                Some((format!(".{}", printable_name(&name)), value))
             }),
-            Some(b'[') => split::parts(value).and_then(|parts| {
+            Some(b'[') => split::split_parts(value).and_then(|parts| {
                 let (index, value) = parts.into_iter().enumerate().find(|(_, value)| !is_json(value))?;
                 Some((format!("[{index}]"), value))
             }),
             _ => None,
         };
-        let Some((name, part)) = below else { return Invalid::new(path.trim_start_matches('.'), problem(value)) };
+        let Some((name, part)) = below else {
+            return InvalidField::new(path.trim_start_matches('.'), describe_problem(value));
+        };
         path.push_str(&name);
         value = part;
     }
     let field = path.split(['.', '[']).next().unwrap_or_default();
-    Invalid::new(field, format!("nests deeper than {} levels", limits::PAYLOAD_DEPTH))
+    InvalidField::new(field, format!("nests deeper than {} levels", limits::PAYLOAD_DEPTH))
 }
 
 fn is_json(value: &[u8]) -> bool {
     serde_json::from_slice::<Value>(value).is_ok()
 }
 
-fn problem(value: &[u8]) -> String {
+fn describe_problem(value: &[u8]) -> String {
     if let Some(words) = not_a_number(value) {
         return words.to_owned();
     }
     if str::from_utf8(value).is_err() {
         return "is not UTF-8".to_owned();
     }
-    if paired(value).is_some_and(|paired| is_json(&paired)) {
+    if repair_surrogates(value).is_some_and(|paired| is_json(&paired)) {
         return "has half of a surrogate pair such as \\ud83d; the text was cut within a character".to_owned();
     }
     match serde_json::from_slice::<Value>(value) {
@@ -79,10 +81,10 @@ fn not_a_number(text: &[u8]) -> Option<&'static str> {
 /// Repairs foreign JSON that parsers reject for a single character: drops a byte order mark, and replaces
 /// invalid UTF-8 and half surrogate pairs by U+FFFD.
 #[must_use]
-pub fn mended(json: &[u8]) -> Cow<'_, [u8]> {
+pub fn repair_json(json: &[u8]) -> Cow<'_, [u8]> {
     match String::from_utf8_lossy(skip_bom(json)) {
-        Cow::Borrowed(text) => paired(text.as_bytes()).unwrap_or(Cow::Borrowed(text.as_bytes())),
-        Cow::Owned(text) => match paired(text.as_bytes()) {
+        Cow::Borrowed(text) => repair_surrogates(text.as_bytes()).unwrap_or(Cow::Borrowed(text.as_bytes())),
+        Cow::Owned(text) => match repair_surrogates(text.as_bytes()) {
             Some(paired) => Cow::Owned(paired.into_owned()),
             None => Cow::Owned(text.into_bytes()),
         },
@@ -91,7 +93,7 @@ pub fn mended(json: &[u8]) -> Cow<'_, [u8]> {
 
 /// Replaces half surrogate pairs by U+FFFD; languages with UTF-16 strings write these when they cut an emoji.
 /// `None` if all pairs are complete.
-pub(super) fn paired(json: &[u8]) -> Option<Cow<'_, [u8]>> {
+pub(super) fn repair_surrogates(json: &[u8]) -> Option<Cow<'_, [u8]>> {
     let unit = |at: usize| {
         let hex = json.get(at..at + 6)?.strip_prefix(b"\\u")?;
         u16::from_str_radix(str::from_utf8(hex).ok()?, 16).ok()
@@ -127,12 +129,12 @@ mod tests {
             ("{a:1}", "payload: is not JSON at byte 2: key must be a string"),
             ("", "payload: is not JSON at byte 0: EOF"),
         ] {
-            let said = fault("payload", value.as_bytes()).to_string();
+            let said = locate_fault("payload", value.as_bytes()).to_string();
             assert!(said.starts_with(expected), "{value}: {said}");
         }
-        assert_eq!(fault("payload", b"{\"a\":\"\xfc\"}").to_string(), "payload.a: is not UTF-8");
+        assert_eq!(locate_fault("payload", b"{\"a\":\"\xfc\"}").to_string(), "payload.a: is not UTF-8");
         let deep = format!("{}1{}", "[".repeat(200), "]".repeat(200));
-        assert_eq!(fault("payload", deep.as_bytes()).to_string(), "payload: nests deeper than 32 levels");
+        assert_eq!(locate_fault("payload", deep.as_bytes()).to_string(), "payload: nests deeper than 32 levels");
     }
 
     #[test]
@@ -154,7 +156,7 @@ mod tests {
             (br#"["\ud83d"]"#, r#"["\ufffd"]"#),
             (b"[\"\xff\"]", "[\"\u{fffd}\"]"),
         ] {
-            let mended = mended(json);
+            let mended = repair_json(json);
             assert_eq!(str::from_utf8(&mended).unwrap(), expected);
             assert!(is_json(&mended), "{expected}");
         }
@@ -171,7 +173,7 @@ mod tests {
             (r#""\ud83d\ud83d\ude00""#, Some(r#""\ufffd\ud83d\ude00""#)),
             (r#""\ud8""#, None),
         ] {
-            let paired = paired(json.as_bytes());
+            let paired = repair_surrogates(json.as_bytes());
             assert_eq!(paired.as_deref().map(|json| str::from_utf8(json).unwrap()), expected, "{json}");
         }
     }

@@ -6,11 +6,11 @@ use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
 use super::{broken::not_json, split};
-use crate::foreign_text::kind;
-use crate::limits::Invalid;
+use crate::foreign_text::json_type;
+use crate::limits::InvalidField;
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Items<'a> {
+pub struct WireItems<'a> {
     pub events: Vec<&'a [u8]>,
     pub retracts: Vec<&'a [u8]>,
     pub(crate) broken: bool,
@@ -18,7 +18,7 @@ pub struct Items<'a> {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Lists<'a> {
+struct BatchLists<'a> {
     #[serde(borrow, default)]
     events: Option<Vec<&'a RawValue>>,
     #[serde(borrow, default)]
@@ -30,43 +30,46 @@ struct Lists<'a> {
 ///
 /// # Errors
 /// The text is neither an event nor a list, or has an unclosed bracket or quote.
-pub fn items(data: &[u8], is_batch: bool) -> Result<Items<'_>, Invalid> {
+pub fn split_items(data: &[u8], is_batch: bool) -> Result<WireItems<'_>, InvalidField> {
     let first = data.trim_ascii_start().first();
     // Check for the brace, because serde also accepts a list of the fields for a struct.
     if first == Some(&b'{')
-        && let Ok(Lists { events, retracts }) = serde_json::from_slice(data)
+        && let Ok(BatchLists { events, retracts }) = serde_json::from_slice(data)
         && (is_batch || events.is_some() || retracts.is_some())
     {
         let [events, retracts] = [events, retracts].map(|list| list.into_iter().flatten().map(bytes_of).collect());
-        return Ok(Items { events, retracts, broken: false });
+        return Ok(WireItems { events, retracts, broken: false });
     }
     match first {
         Some(b'[') => {
             let (events, broken) = list("", data)?;
-            Ok(Items { events, retracts: Vec::new(), broken })
+            Ok(WireItems { events, retracts: Vec::new(), broken })
         }
         Some(b'{') => object(data, is_batch),
         _ => Err(match serde_json::from_slice::<Value>(data) {
-            Ok(Value::String(_)) => {
-                Invalid::new("", "is a text, neither an event nor a list of events; was it turned into JSON twice?")
+            Ok(Value::String(_)) => InvalidField::new(
+                "",
+                "is a text, neither an event nor a list of events; was it turned into JSON twice?",
+            ),
+            Ok(value) => {
+                InvalidField::new("", format!("is {}, neither an event nor a list of events", json_type(&value)))
             }
-            Ok(value) => Invalid::new("", format!("is {}, neither an event nor a list of events", kind(&value))),
-            Err(error) => Invalid::new("", not_json(data, &error)),
+            Err(error) => InvalidField::new("", not_json(data, &error)),
         }),
     }
 }
 
-fn object(data: &[u8], is_batch: bool) -> Result<Items<'_>, Invalid> {
+fn object(data: &[u8], is_batch: bool) -> Result<WireItems<'_>, InvalidField> {
     let (members, mut broken) = match serde_json::from_slice::<BTreeMap<String, &RawValue>>(data) {
         Ok(members) => (members.into_iter().map(|(name, value)| (name, bytes_of(value))).collect(), false),
         Err(error) => {
-            let members = split::members(data).ok_or_else(|| Invalid::new("", not_json(data, &error)))?;
+            let members = split::split_members(data).ok_or_else(|| InvalidField::new("", not_json(data, &error)))?;
             (members.into_iter().collect::<BTreeMap<_, _>>(), true)
         }
     };
     let is_list = |name: &str| matches!(name, "events" | "retracts");
     if !is_batch && !members.keys().any(|name| is_list(name)) {
-        return Ok(Items { events: vec![data], retracts: Vec::new(), broken });
+        return Ok(WireItems { events: vec![data], retracts: Vec::new(), broken });
     }
     let others = members.keys().filter(|name| !is_list(name)).count();
     let mut of = |name: &str| match members.get(name).copied() {
@@ -79,18 +82,18 @@ fn object(data: &[u8], is_batch: bool) -> Result<Items<'_>, Invalid> {
     let (events, retracts) = (of("events")?, of("retracts")?);
     if others > 0 {
         let problem = format!("a batch has `events`, `retracts` and nothing else, not {others} more fields");
-        return Err(Invalid::new("", problem));
+        return Err(InvalidField::new("", problem));
     }
-    Ok(Items { events, retracts, broken })
+    Ok(WireItems { events, retracts, broken })
 }
 
 /// Returns the items of a list, and `true` if the list itself is not valid JSON.
-fn list<'a>(name: &str, data: &'a [u8]) -> Result<(Vec<&'a [u8]>, bool), Invalid> {
+fn list<'a>(name: &str, data: &'a [u8]) -> Result<(Vec<&'a [u8]>, bool), InvalidField> {
     match serde_json::from_slice::<Vec<&RawValue>>(data) {
         Ok(items) => Ok((items.into_iter().map(bytes_of).collect(), false)),
-        Err(_) if data.trim_ascii_start().first() != Some(&b'[') => Err(Invalid::new(name, "is not a list")),
+        Err(_) if data.trim_ascii_start().first() != Some(&b'[') => Err(InvalidField::new(name, "is not a list")),
         Err(error) => {
-            let items = split::parts(data).ok_or_else(|| Invalid::new(name, not_json(data, &error)))?;
+            let items = split::split_parts(data).ok_or_else(|| InvalidField::new(name, not_json(data, &error)))?;
             Ok((items, true))
         }
     }

@@ -6,17 +6,17 @@ use serde_json::{Map, Value};
 use tidings_proto::v1;
 
 use super::{
-    Edition,
-    broken::{fault, not_json, paired},
+    ContractEdition,
+    broken::{locate_fault, not_json, repair_surrogates},
     split,
 };
 use crate::{
-    foreign_text::{kind, shown},
-    limits::{self, Invalid},
-    nearest, when,
+    foreign_text::{json_type, printable_name},
+    limits::{self, InvalidField},
+    nearest_name, when,
 };
 
-struct Field {
+struct WireField {
     name: &'static str,
     camel: &'static str,
     in_retracts: bool,
@@ -24,11 +24,11 @@ struct Field {
     is_shown_only: bool,
 }
 
-const fn field(name: &'static str, camel: &'static str) -> Field {
-    Field { name, camel, in_retracts: true, is_shown_only: false }
+const fn field(name: &'static str, camel: &'static str) -> WireField {
+    WireField { name, camel, in_retracts: true, is_shown_only: false }
 }
 
-const FIELDS: [Field; 12] = [
+const FIELDS: [WireField; 12] = [
     field("tenant", "tenant"),
     field("user", "user"),
     field("digest", "digest"),
@@ -36,22 +36,22 @@ const FIELDS: [Field; 12] = [
     field("category", "category"),
     field("entity_type", "entityType"),
     field("entity_id", "entityId"),
-    Field { in_retracts: false, is_shown_only: true, ..field("actor", "actor") },
+    WireField { in_retracts: false, is_shown_only: true, ..field("actor", "actor") },
     field("occurred_at", "occurredAt"),
-    Field { in_retracts: false, ..field("counts", "counts") },
-    Field { in_retracts: false, ..field("urgent", "urgent") },
-    Field { in_retracts: false, is_shown_only: true, ..field("payload", "payload") },
+    WireField { in_retracts: false, ..field("counts", "counts") },
+    WireField { in_retracts: false, ..field("urgent", "urgent") },
+    WireField { in_retracts: false, is_shown_only: true, ..field("payload", "payload") },
 ];
 
 const UNKNOWN_FIELDS: usize = 4;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum What {
+enum WireKind {
     Event,
     Retract,
 }
 
-impl What {
+impl WireKind {
     const fn name(self) -> &'static str {
         match self {
             Self::Event => "an event",
@@ -59,64 +59,64 @@ impl What {
         }
     }
 
-    fn fields(self) -> impl Iterator<Item = &'static Field> {
+    fn fields(self) -> impl Iterator<Item = &'static WireField> {
         FIELDS.iter().filter(move |field| self == Self::Event || field.in_retracts)
     }
 }
 
-pub(crate) struct Reader {
-    edition: Edition,
+pub(crate) struct WireReader {
+    edition: ContractEdition,
     /// Set if the former edition may reject this JSON or read it differently.
     pub(crate) may_differ: bool,
 }
 
-impl Reader {
-    pub(crate) const fn new(edition: Edition) -> Self {
+impl WireReader {
+    pub(crate) const fn new(edition: ContractEdition) -> Self {
         Self { edition, may_differ: false }
     }
 
-    pub(crate) fn event(&mut self, json: &[u8]) -> Result<v1::Event, Invalid> {
-        let fields = self.object(What::Event, json)?;
-        self.message(What::Event, fields)
+    pub(crate) fn event(&mut self, json: &[u8]) -> Result<v1::Event, InvalidField> {
+        let fields = self.object(WireKind::Event, json)?;
+        self.message(WireKind::Event, fields)
     }
 
-    pub(crate) fn retract(&mut self, json: &[u8]) -> Result<v1::Retract, Invalid> {
-        let fields = self.object(What::Retract, json)?;
-        let event = self.message(What::Retract, fields)?;
+    pub(crate) fn retract(&mut self, json: &[u8]) -> Result<v1::Retract, InvalidField> {
+        let fields = self.object(WireKind::Retract, json)?;
+        let event = self.message(WireKind::Retract, fields)?;
         let v1::Event { tenant, user, digest, event_id, category, entity_type, entity_id, occurred_at, .. } = event;
         Ok(v1::Retract { tenant, user, digest, event_id, category, entity_type, entity_id, occurred_at })
     }
 
-    fn object(&mut self, what: What, json: &[u8]) -> Result<Map<String, Value>, Invalid> {
+    fn object(&mut self, what: WireKind, json: &[u8]) -> Result<Map<String, Value>, InvalidField> {
         match serde_json::from_slice(json) {
             Ok(Value::Object(fields)) => Ok(fields),
-            Ok(value) => Err(Invalid::new(
+            Ok(value) => Err(InvalidField::new(
                 "",
-                format!("is {}, not a JSON object with the fields of {}", kind(&value), what.name()),
+                format!("is {}, not a JSON object with the fields of {}", json_type(&value), what.name()),
             )),
-            Err(error) if self.edition == Edition::Former => Err(Invalid::new("", not_json(json, &error))),
-            Err(error) => self.mended(json, &error),
+            Err(error) if self.edition == ContractEdition::Former => Err(InvalidField::new("", not_json(json, &error))),
+            Err(error) => self.read_broken(json, &error),
         }
     }
 
     /// Reads an object with invalid parts, or names the invalid field. In fields for display, half a
     /// surrogate pair becomes U+FFFD: a title cut within an emoji should not cost us an email.
-    fn mended(&mut self, json: &[u8], error: &serde_json::Error) -> Result<Map<String, Value>, Invalid> {
+    fn read_broken(&mut self, json: &[u8], error: &serde_json::Error) -> Result<Map<String, Value>, InvalidField> {
         self.may_differ = true;
-        let members = split::members(json).ok_or_else(|| Invalid::new("", not_json(json, error)))?;
+        let members = split::split_members(json).ok_or_else(|| InvalidField::new("", not_json(json, error)))?;
         let read = |(name, value): (String, &[u8])| {
             let is_shown_only = FIELDS.iter().any(|field| field.is_shown_only && field.name == name);
-            let whole = paired(value).filter(|_| is_shown_only).unwrap_or(Cow::Borrowed(value));
+            let whole = repair_surrogates(value).filter(|_| is_shown_only).unwrap_or(Cow::Borrowed(value));
             match serde_json::from_slice(&whole) {
                 Ok(value) => Ok((name, value)),
-                Err(_) => Err(fault(&shown(&name), &whole)),
+                Err(_) => Err(locate_fault(&printable_name(&name), &whole)),
             }
         };
         members.into_iter().map(read).collect()
     }
 
     /// As in proto3-JSON, `null` is the same as a missing field.
-    fn message(&mut self, what: What, fields: Map<String, Value>) -> Result<v1::Event, Invalid> {
+    fn message(&mut self, what: WireKind, fields: Map<String, Value>) -> Result<v1::Event, InvalidField> {
         let mut event = v1::Event::default();
         let mut given = [false; FIELDS.len()];
         let is_unknown = |name: &str| what.fields().all(|field| field.name != name && field.camel != name);
@@ -125,9 +125,9 @@ impl Reader {
         for (name, value) in fields.into_iter().filter(|(_, value)| !value.is_null()) {
             let mut known = FIELDS.iter().zip(&mut given);
             let known = known.find(|(field, _)| field.name == name || field.camel == name);
-            let Some((Field { name: field, camel, .. }, given)) = known else { continue };
+            let Some((WireField { name: field, camel, .. }, given)) = known else { continue };
             if std::mem::replace(given, true) {
-                return Err(Invalid::new(field, format!("is given twice, as {field} and {camel}")));
+                return Err(InvalidField::new(field, format!("is given twice, as {field} and {camel}")));
             }
             match *field {
                 "tenant" => event.tenant = text(field, value)?,
@@ -148,31 +148,34 @@ impl Reader {
     }
 
     /// Reads a time. The range of years is checked later, together with the other limits.
-    fn time(&mut self, field: &str, value: &Value) -> Result<tidings_proto::Timestamp, Invalid> {
+    fn time(&mut self, field: &str, value: &Value) -> Result<tidings_proto::Timestamp, InvalidField> {
         let former = former_time(value);
         match former {
             // Both editions read these alike: RFC 3339, and whole seconds.
             Some(at) if !value.is_f64() => return Ok(at),
-            Some(at) if self.edition == Edition::Former => return Ok(at),
+            Some(at) if self.edition == ContractEdition::Former => return Ok(at),
             _ => self.may_differ = true,
         }
         match self.edition {
-            Edition::Former => Err(Invalid::new(field, "is not a time that this run knows")),
-            Edition::Today => Ok(when::from_json(value).map_err(|problem| Invalid::new(field, problem))?.into()),
+            ContractEdition::Former => Err(InvalidField::new(field, "is not a time that this run knows")),
+            ContractEdition::Today => {
+                Ok(when::from_json(value).map_err(|problem| InvalidField::new(field, problem))?.into())
+            }
         }
     }
 
-    fn counts(&mut self, value: Value) -> Result<BTreeMap<String, i64>, Invalid> {
+    fn counts(&mut self, value: Value) -> Result<BTreeMap<String, i64>, InvalidField> {
         let Value::Object(counts) = value else {
-            return Err(Invalid::new(
+            return Err(InvalidField::new(
                 "counts",
-                format!("is {}, not an object of names and whole numbers", kind(&value)),
+                format!("is {}, not an object of names and whole numbers", json_type(&value)),
             ));
         };
         let mut read = BTreeMap::new();
         for (name, value) in counts {
-            let count =
-                self.count(&value).map_err(|problem| Invalid::new(&format!("counts.{}", shown(&name)), problem))?;
+            let count = self
+                .count(&value)
+                .map_err(|problem| InvalidField::new(&format!("counts.{}", printable_name(&name)), problem))?;
             if let Some(count) = count {
                 read.insert(name, count);
             }
@@ -193,7 +196,7 @@ impl Reader {
         }
         self.may_differ = true;
         let double = match value {
-            _ if self.edition == Edition::Former => None,
+            _ if self.edition == ContractEdition::Former => None,
             Value::Null => return Ok(None),
             Value::Number(number) => number.as_f64(),
             Value::String(text) if text.bytes().all(|c| c.is_ascii_digit() || b"+-.eE".contains(&c)) => {
@@ -210,18 +213,18 @@ impl Reader {
                 whole => Ok(whole),
             },
             None if value.is_number() => Err("is not a whole number that this run knows".to_owned()),
-            None => Err(format!("is {}, not a whole number", kind(value))),
+            None => Err(format!("is {}, not a whole number", json_type(value))),
         }
     }
 
-    fn payload(&mut self, value: Value) -> Result<tidings_proto::Payload, Invalid> {
+    fn payload(&mut self, value: Value) -> Result<tidings_proto::Payload, InvalidField> {
         let Value::Object(fields) = value else {
-            return Err(Invalid::new("payload", format!("is {}, not an object", kind(&value))));
+            return Err(InvalidField::new("payload", format!("is {}, not an object", json_type(&value))));
         };
         if fields.values().any(is_large) {
             self.may_differ = true;
-            if self.edition == Edition::Former {
-                return Err(Invalid::new(
+            if self.edition == ContractEdition::Former {
+                return Err(InvalidField::new(
                     "payload",
                     "has a whole number of 2^53 or more, which this run does not know",
                 ));
@@ -249,16 +252,16 @@ fn former_time(value: &Value) -> Option<tidings_proto::Timestamp> {
     }
 }
 
-fn text(field: &str, value: Value) -> Result<String, Invalid> {
+fn text(field: &str, value: Value) -> Result<String, InvalidField> {
     match value {
         Value::String(text) => Ok(text),
-        Value::Number(_) => Err(Invalid::new(field, "is a number, not a text; write it in quotes")),
-        value => Err(Invalid::new(field, format!("is {}, not a text", kind(&value)))),
+        Value::Number(_) => Err(InvalidField::new(field, "is a number, not a text; write it in quotes")),
+        value => Err(InvalidField::new(field, format!("is {}, not a text", json_type(&value)))),
     }
 }
 
-fn flag(field: &str, value: &Value) -> Result<bool, Invalid> {
-    value.as_bool().ok_or_else(|| Invalid::new(field, format!("is {}, neither true nor false", kind(value))))
+fn flag(field: &str, value: &Value) -> Result<bool, InvalidField> {
+    value.as_bool().ok_or_else(|| InvalidField::new(field, format!("is {}, neither true nor false", json_type(value))))
 }
 
 /// Returns `true` if the value contains, at any depth, an integer too large for exact storage in a
@@ -276,31 +279,31 @@ fn is_large(value: &Value) -> bool {
     }
 }
 
-fn refuse_unknown<'a>(what: What, mut names: impl Iterator<Item = &'a str>) -> Result<(), Invalid> {
+fn refuse_unknown<'a>(what: WireKind, mut names: impl Iterator<Item = &'a str>) -> Result<(), InvalidField> {
     let Some(first) = names.next() else { return Ok(()) };
-    let Invalid { field, problem } = unknown(what, first);
+    let InvalidField { field, problem } = unknown(what, first);
     let mut problems = vec![problem];
     problems.extend(names.by_ref().take(UNKNOWN_FIELDS - 1).map(|name| {
-        let Invalid { field, problem } = unknown(what, name);
+        let InvalidField { field, problem } = unknown(what, name);
         format!("{field} {problem}")
     }));
     let more = names.count();
     if more > 0 {
         problems.push(format!("{more} more fields are unknown"));
     }
-    Err(Invalid { field, problem: problems.join("; ") })
+    Err(InvalidField { field, problem: problems.join("; ") })
 }
 
-fn unknown(what: What, name: &str) -> Invalid {
+fn unknown(what: WireKind, name: &str) -> InvalidField {
     let bare = |name: &str| name.replace(['_', '-'], "").to_lowercase();
     let is_unknown = format!("is an unknown field of {}", what.name());
     let names = || what.fields().map(|field| field.name);
     let problem = if let Some(known) = names().find(|known| bare(known) == bare(name)) {
         format!("{is_unknown}; write {known} (a Go struct needs the tag `json:\"{known}\"`)")
-    } else if let Some(known) = nearest(name, names()) {
+    } else if let Some(known) = nearest_name(name, names()) {
         format!("{is_unknown}; did you mean {known}?")
     } else {
         format!("{is_unknown}; its fields are {}", names().collect::<Vec<_>>().join(", "))
     };
-    Invalid::new(&shown(name), problem)
+    InvalidField::new(&printable_name(name), problem)
 }

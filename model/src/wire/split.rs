@@ -2,7 +2,7 @@
 //! part does not affect the others.
 
 /// Returns the parts between commas. `None` if a bracket or quote is unclosed.
-pub(super) fn parts(data: &[u8]) -> Option<Vec<&[u8]>> {
+pub(super) fn split_parts(data: &[u8]) -> Option<Vec<&[u8]>> {
     let ([b'[', inside @ .., b']'] | [b'{', inside @ .., b'}']) = data.trim_ascii() else { return None };
     let (mut parts, mut start, mut depth) = (Vec::new(), 0, 0_usize);
     let (mut quoted, mut escaped) = (false, false);
@@ -29,11 +29,11 @@ pub(super) fn parts(data: &[u8]) -> Option<Vec<&[u8]>> {
 }
 
 /// Returns the names and values in an object. An invalid name becomes empty.
-pub(super) fn members(data: &[u8]) -> Option<Vec<(String, &[u8])>> {
+pub(super) fn split_members(data: &[u8]) -> Option<Vec<(String, &[u8])>> {
     if data.trim_ascii().first() != Some(&b'{') {
         return None;
     }
-    parts(data)?.into_iter().map(member).collect()
+    split_parts(data)?.into_iter().map(member).collect()
 }
 
 fn member(part: &[u8]) -> Option<(String, &[u8])> {
@@ -72,7 +72,7 @@ mod tests {
             ("7", None),
             ("[", None),
         ] {
-            let parts = parts(list.as_bytes());
+            let parts = split_parts(list.as_bytes());
             let parts = parts.map(|parts| parts.into_iter().map(|part| str::from_utf8(part).unwrap()).collect());
             assert_eq!(parts, expected, "{list}");
         }
@@ -80,11 +80,11 @@ mod tests {
 
     #[test]
     fn a_member_has_a_name_and_any_value() {
-        let found = members(br#"{ "a\"b" : NaN, "c":[1,2], "":{} }"#).unwrap();
+        let found = split_members(br#"{ "a\"b" : NaN, "c":[1,2], "":{} }"#).unwrap();
         let found: Vec<_> = found.iter().map(|(name, value)| (name.as_str(), str::from_utf8(value).unwrap())).collect();
         assert_eq!(found, [("a\"b", "NaN"), ("c", "[1,2]"), ("", "{}")]);
         for broken in ["[1]", "{a: 1}", "{\"a\"}", "{\"a\" 1}", "{1}"] {
-            assert_eq!(members(broken.as_bytes()), None, "{broken}");
+            assert_eq!(split_members(broken.as_bytes()), None, "{broken}");
         }
     }
 }

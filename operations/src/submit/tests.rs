@@ -1,44 +1,45 @@
 //! Links of single messages.
 
-use tidings_model::settings::{Pages, ReturnPath, Sender, Stream, Streams};
-use tidings_store::Sqlite;
+use tidings_model::settings::{DeliveryStreams, RecipientPages, ReturnPath, SenderIdentity, StreamSettings};
+use tidings_store::SqliteStore;
 
 use super::*;
 
 fn settings() -> Settings {
-    let sender = Sender {
+    let sender = SenderIdentity {
         name: "Acme".into(),
         address: "a@b.example".parse().unwrap(),
         reply_to: None,
         domain: "b.example".into(),
     };
     let return_path = Some(ReturnPath { local: "bounce".into(), domain: "mail.b.example".into() });
-    let stream = Stream { return_path, ..Stream::new(&[], sender) };
+    let stream = StreamSettings { return_path, ..StreamSettings::new(&[], sender) };
     Settings {
-        pages: Pages { public_url: Some("https://mail.b.example".into()), ..Pages::default() },
+        pages: RecipientPages { public_url: Some("https://mail.b.example".into()), ..RecipientPages::default() },
         link_keys: Some("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA".parse().unwrap()),
-        ..Settings::new(Streams { bulk: stream.clone(), transactional: stream })
+        ..Settings::new(DeliveryStreams { bulk: stream.clone(), transactional: stream })
     }
 }
 
 /// The headers of a message to an address.
 async fn headers(stream: StreamName) -> String {
     let folder = tempfile::tempdir().unwrap();
-    let store = Sqlite::connect(&format!("sqlite:{}", folder.path().join("tidings.db").display())).await.unwrap();
+    let store = SqliteStore::connect(&format!("sqlite:{}", folder.path().join("tidings.db").display())).await.unwrap();
     store.migrate().await.unwrap();
-    let submission = Submission {
+    let submission = MessageSubmission {
         tenant: "acme".into(),
         idempotency_key: "k".into(),
         stream,
-        to: To::Address { address: "ann@example.net".parse().unwrap(), name: String::new() },
-        content: Content::Parts { subject: "News".into(), text: "Hi".into(), html: None },
+        to: SubmissionRecipient::Address { address: "ann@example.net".parse().unwrap(), name: String::new() },
+        content: SubmissionContent::Parts { subject: "News".into(), text: "Hi".into(), html: None },
         reply_to: None,
         attachments: Vec::new(),
     };
-    let (renderer, signers, settings) = (Renderer::new(None).unwrap(), Signers::default(), settings());
+    let (renderer, signers, settings) = (TemplateRenderer::new(None).unwrap(), TenantSigners::default(), settings());
     let key = MessageKey::new("acme".into(), "k".into()).unwrap();
     let (renderer, signers, settings) = (&renderer, &signers, &settings);
-    let making = Making { store: &store, directory: None, renderer, signers, settings, submission: &submission };
+    let making =
+        MessageBuilder { store: &store, directory: None, renderer, signers, settings, submission: &submission };
     String::from_utf8(making.message(key, String::new()).await.unwrap().bytes).unwrap()
 }
 

@@ -6,36 +6,36 @@ use tidings_model::settings::Settings;
 pub const OTHER: &str = "other";
 
 metric_labels! {
-    pub struct Answered { result: &'static str }
-    pub struct Asked { r#type: String, result: &'static str }
-    pub struct Attempt { relay: String, class: &'static str }
-    pub struct Delivery { subscription: String, result: &'static str }
-    pub struct Ended { r#type: String, outcome: &'static str }
-    pub struct OfAspect { aspect: &'static str }
-    pub struct OfType { r#type: String }
-    pub struct OfTenant { tenant: String, r#type: String }
-    pub struct Reported { relay: String, provider: &'static str, kind: &'static str }
-    pub struct OfReason { reason: &'static str }
-    pub struct OfSubscription { subscription: String }
-    pub struct OfTrouble { trouble: &'static str }
-    pub struct Queue { task_queue: String, kind: &'static str }
-    pub struct Relay { relay: String }
-    pub struct Source { source: &'static str }
-    pub struct ZoneDataOf { release: String, source: &'static str }
+    pub struct DirectoryLabels { result: &'static str }
+    pub struct SeenLabels { r#type: String, result: &'static str }
+    pub struct AttemptLabels { relay: String, class: &'static str }
+    pub struct NoticeLabels { subscription: String, result: &'static str }
+    pub struct OutcomeLabels { r#type: String, outcome: &'static str }
+    pub struct AspectLabels { aspect: &'static str }
+    pub struct TypeLabels { r#type: String }
+    pub struct TenantLabels { tenant: String, r#type: String }
+    pub struct ReportLabels { relay: String, provider: &'static str, kind: &'static str }
+    pub struct ReasonLabels { reason: &'static str }
+    pub struct SubscriptionLabels { subscription: String }
+    pub struct TroubleLabels { trouble: &'static str }
+    pub struct QueueLabels { task_queue: String, kind: &'static str }
+    pub struct RelayLabels { relay: String }
+    pub struct SourceLabels { source: &'static str }
+    pub struct ZoneDataLabels { release: String, source: &'static str }
 }
 
 pub(super) fn digest_type(settings: &Settings, name: &str) -> String {
     settings.digests.get_key_value(settings.names.digest_type(name)).map_or(OTHER, |(name, _)| name).to_owned()
 }
 
-pub(super) fn tenant(settings: &Settings, name: &str) -> String {
+pub(super) fn tenant_label(settings: &Settings, name: &str) -> String {
     settings.tenants.get_key_value(settings.names.tenant(name)).map_or(OTHER, |(name, _)| name).to_owned()
 }
 
-pub(super) fn reported(settings: &Settings, relay: &str, kind: &'static str) -> Reported {
+pub(super) fn report_labels(settings: &Settings, relay: &str, kind: &'static str) -> ReportLabels {
     match settings.relays.get_key_value(relay) {
-        Some((relay, of)) => Reported { relay: relay.clone(), provider: of.provider.name(), kind },
-        None => Reported { relay: OTHER.to_owned(), provider: OTHER, kind },
+        Some((relay, of)) => ReportLabels { relay: relay.clone(), provider: of.provider.name(), kind },
+        None => ReportLabels { relay: OTHER.to_owned(), provider: OTHER, kind },
     }
 }
 

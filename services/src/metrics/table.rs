@@ -46,7 +46,7 @@ macro_rules! metric_labels {
     )+ };
 }
 
-pub fn text(register: impl FnOnce(&mut Registry)) -> String {
+pub fn encode_text(register: impl FnOnce(&mut Registry)) -> String {
     let mut registry = Registry::with_prefix("tidings");
     register(&mut registry);
     let mut text = String::new();

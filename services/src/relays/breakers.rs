@@ -3,9 +3,9 @@
 
 use jiff::Timestamp;
 use tidings_model::{
-    Alert, RelaysToday,
-    breaker::{self, Breaker, VersionedBreaker, parts},
-    delivery_events::Against,
+    AlertName, RelaysToday,
+    breaker::{self, CircuitBreaker, VersionedBreaker, split_name},
+    delivery_events::TenantEvidence,
     records::AuditEntry,
     settings::Settings,
 };
@@ -39,16 +39,17 @@ impl BreakerCommand {
         by: &str,
         why: &str,
         now: Timestamp,
-    ) -> Result<Breaker, tidings_store::Error> {
+    ) -> Result<CircuitBreaker, tidings_store::StoreError> {
         let action = self.name().to_owned();
         let entry = AuditEntry { at: now, actor: by.to_owned().into(), action, why: why.to_owned() };
-        let next = |breaker: &Breaker| match self {
-            Self::Open => Some(breaker.opened(why, now)),
-            Self::Close => Some(Breaker::closed()),
+        let next = |breaker: &CircuitBreaker| match self {
+            Self::Open => Some(breaker.open_by_operator(why, now)),
+            Self::Close => Some(CircuitBreaker::closed()),
         };
         // Ignore former names: this replaces the breaker in any case.
-        let changed = change(store, &RelaysToday::default(), name, Some(&entry), now, next).await?;
-        changed.ok_or_else(|| tidings_store::Error::Broken(format!("breaker {name} is changed too often; try again")))
+        let changed = update_stored(store, &RelaysToday::default(), name, Some(&entry), now, next).await?;
+        changed
+            .ok_or_else(|| tidings_store::StoreError::Broken(format!("breaker {name} is changed too often; try again")))
     }
 }
 
@@ -56,14 +57,14 @@ impl BreakerCommand {
 pub(super) const CAS_RETRIES: u32 = 20;
 
 /// Updates by compare-and-set. Returns `None` if `next` changes nothing, or the retries run out.
-pub(super) async fn change(
+pub(super) async fn update_stored(
     store: &dyn Store,
     today: &RelaysToday,
     name: &str,
     entry: Option<&AuditEntry>,
     now: Timestamp,
-    next: impl Fn(&Breaker) -> Option<Breaker>,
-) -> Result<Option<Breaker>, tidings_store::Error> {
+    next: impl Fn(&CircuitBreaker) -> Option<CircuitBreaker>,
+) -> Result<Option<CircuitBreaker>, tidings_store::StoreError> {
     for _ in 0..CAS_RETRIES {
         let VersionedBreaker { revision, breaker } =
             today.breakers(store.breakers().await?).remove(name).unwrap_or_default();
@@ -77,15 +78,15 @@ pub(super) async fn change(
     Ok(None)
 }
 
-pub(super) fn report(name: &str, before: &Breaker, after: &Breaker) {
-    let (relay, tenant) = parts(name);
+pub(super) fn report(name: &str, before: &CircuitBreaker, after: &CircuitBreaker) {
+    let (relay, tenant) = split_name(name);
     match (&before.open, &after.open) {
         (_, Some(open)) if open.probe.is_none() && before.open.as_ref().is_none_or(|was| was.times < open.times) => {
             let (cause, why, until) = (open.cause.name(), &open.why, open.until);
-            tracing::error!(alert = %Alert::RelayOpen, relay, tenant, cause, why, %until, times = open.times, "a relay is left alone");
+            tracing::error!(alert = %AlertName::RelayOpen, relay, tenant, cause, why, %until, times = open.times, "a relay is left alone");
         }
         (Some(open), None) => {
-            tracing::warn!(alert = %Alert::RelayClosed, relay, tenant, cause = open.cause.name(), "a relay works again");
+            tracing::warn!(alert = %AlertName::RelayClosed, relay, tenant, cause = open.cause.name(), "a relay works again");
         }
         _ => {}
     }
@@ -93,20 +94,20 @@ pub(super) fn report(name: &str, before: &Breaker, after: &Breaker) {
 
 /// Counts provider reports in the tenant's own breaker if it has a table, otherwise in the relay's. Drops
 /// them if the store fails; this hardly changes the rates.
-pub async fn reported(
+pub async fn count_reports(
     store: &dyn Store,
     settings: &Settings,
-    Against { relay, tenant, evidence }: &Against,
+    TenantEvidence { relay, tenant, evidence }: &TenantEvidence,
     reports: usize,
     now: Timestamp,
 ) {
-    let name = breaker::name(settings.relay_today(relay), settings.with_table(tenant));
-    let counted = |breaker: &Breaker| {
-        (0..reports).fold(None, |counted: Option<Breaker>, _| {
-            counted.as_ref().unwrap_or(breaker).reported(*evidence, now).or(counted)
+    let name = breaker::breaker_name(settings.relay_today(relay), settings.with_table(tenant));
+    let counted = |breaker: &CircuitBreaker| {
+        (0..reports).fold(None, |counted: Option<CircuitBreaker>, _| {
+            counted.as_ref().unwrap_or(breaker).after_report(*evidence, now).or(counted)
         })
     };
-    if let Err(error) = change(store, &RelaysToday::of(settings), &name, None, now, counted).await {
+    if let Err(error) = update_stored(store, &RelaysToday::from_settings(settings), &name, None, now, counted).await {
         tracing::warn!(relay, tenant, reports, %error, "reports about a tenant's mail cannot be counted");
     }
 }

@@ -4,12 +4,12 @@ use std::{collections::BTreeMap, fmt};
 
 use jiff::Timestamp;
 use serde::Serialize;
-use tidings_mail::smtp::Reply;
+use tidings_mail::smtp::SmtpReply;
 use tidings_model::{
-    attempt::{AttemptClass, Phase},
-    breaker::{Breaker, VersionedBreaker, parts},
+    attempt::{AttemptClass, AttemptPhase},
+    breaker::{CircuitBreaker, VersionedBreaker, split_name},
     records::RefusalRecord,
-    replies::{About, ReplyRow},
+    replies::{RefusalSubject, ReplyRow},
     settings::{Settings, StreamName},
 };
 use uuid::Uuid;
@@ -26,7 +26,7 @@ pub struct RelayView<'a> {
     url: String,
     streams: Vec<StreamName>,
     #[serde(flatten)]
-    state: State,
+    state: BreakerState,
     failures: u32,
     sent: u32,
     bounced: u32,
@@ -36,7 +36,7 @@ pub struct RelayView<'a> {
 #[derive(Debug, Serialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = BreakerState))]
-enum State {
+enum BreakerState {
     /// Mail goes.
     Closed,
     /// It is left alone.
@@ -70,7 +70,7 @@ impl<'a> RelayView<'a> {
         let rows = relays.into_iter().flat_map(|(name, url)| {
             let of_all = breakers.get(name).map(|kept| kept.breaker.clone()).unwrap_or_default();
             let of_tenants = breakers.iter().filter_map(|(breaker, kept)| {
-                let (relay, tenant) = parts(breaker);
+                let (relay, tenant) = split_name(breaker);
                 let open = relay == name && kept.breaker.open.is_some();
                 Some((tenant.filter(|_| open)?, kept.breaker.clone()))
             });
@@ -87,7 +87,7 @@ impl<'a> RelayView<'a> {
         tenant: Option<&str>,
         url: String,
         settings: &Settings,
-        breaker: Breaker,
+        breaker: CircuitBreaker,
         now: Timestamp,
     ) -> Self {
         Self {
@@ -99,15 +99,15 @@ impl<'a> RelayView<'a> {
             sent: breaker.sent,
             bounced: breaker.bounced,
             complained: breaker.complained,
-            state: State::new(breaker, now),
+            state: BreakerState::new(breaker, now),
         }
     }
 }
 
-impl State {
-    fn new(breaker: Breaker, now: Timestamp) -> Self {
+impl BreakerState {
+    fn new(breaker: CircuitBreaker, now: Timestamp) -> Self {
         let Some(open) = breaker.open else { return Self::Closed };
-        let rests = open.rests(now);
+        let rests = open.blocks_probes(now);
         let (cause, why, since) = (open.cause.name(), open.why, open.since);
         if rests {
             let until = (open.until < Timestamp::MAX).then_some(open.until);
@@ -121,10 +121,10 @@ impl State {
 pub struct ExplainedRefusal {
     at: Timestamp,
     message: Uuid,
-    phase: Phase,
+    phase: AttemptPhase,
     class: AttemptClass,
     reply: String,
-    about: About,
+    about: RefusalSubject,
     meaning: &'static str,
     /// Where we have seen this reply, or its definition.
     source: &'static str,
@@ -135,7 +135,7 @@ impl ExplainedRefusal {
     #[must_use]
     pub fn new(RefusalRecord { message, at, phase, class, reply }: RefusalRecord) -> Option<Self> {
         let (code, text) = reply.split_at_checked(3)?;
-        let &ReplyRow { about, meaning, source, .. } = Reply::new(code.parse().ok()?, text).refusal(phase)?;
+        let &ReplyRow { about, meaning, source, .. } = SmtpReply::new(code.parse().ok()?, text).refusal(phase)?;
         Some(Self { at, message, phase, class, reply, about, meaning, source })
     }
 }
@@ -144,7 +144,7 @@ impl fmt::Display for ExplainedRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { at, message, phase, class, reply, about, meaning, source } = self;
         writeln!(f, "{at:.0}  {phase}: {reply}  ({class}, message {message})")?;
-        write!(f, "  about {}: {meaning}\n  as at: {source}", about.words())
+        write!(f, "  about {}: {meaning}\n  as at: {source}", about.subject_phrase())
     }
 }
 
@@ -158,16 +158,18 @@ impl fmt::Display for RelayView<'_> {
         let names: Vec<_> = self.streams.iter().map(|stream| stream.name()).collect();
         write!(f, "{name}{of}  {url}  {}: ", names.join(", "))?;
         match state {
-            State::Closed if *failures > 0 => write!(f, "in use; the last {failures} attempts could not connect")?,
-            State::Closed => f.write_str("in use")?,
-            State::Open { cause, why, since, until } => {
+            BreakerState::Closed if *failures > 0 => {
+                write!(f, "in use; the last {failures} attempts could not connect")?;
+            }
+            BreakerState::Closed => f.write_str("in use")?,
+            BreakerState::Open { cause, why, since, until } => {
                 write!(f, "left alone since {since:.0}, {cause}: {why}; ")?;
                 match until {
                     Some(until) => write!(f, "one message tries it at {until:.0}")?,
                     None => write!(f, "until `tidings relays close {closing}`")?,
                 }
             }
-            State::HalfOpen { cause, why, since, message } => {
+            BreakerState::HalfOpen { cause, why, since, message } => {
                 write!(f, "left alone since {since:.0}, {cause}: {why}; ")?;
                 match message {
                     Some(message) => write!(f, "message {message} tries it")?,
@@ -198,7 +200,7 @@ mod tests {
                 reply: reply.into(),
             })
         };
-        let said = refusal(Phase::Rcpt, "550 relay not permitted").unwrap().to_string();
+        let said = refusal(AttemptPhase::Rcpt, "550 relay not permitted").unwrap().to_string();
         assert_eq!(
             said.lines().take(2).collect::<Vec<_>>(),
             [
@@ -207,9 +209,10 @@ mod tests {
             ]
         );
         assert!(said.contains("Exim 4.96"), "{said}");
-        let sender = refusal(Phase::Rcpt, "450 4.1.8 <address>: Sender address rejected: Domain not found").unwrap();
-        assert_eq!(sender.about, About::Us);
-        assert_eq!(refusal(Phase::Data, "250 2.0.0 what?"), None);
-        assert_eq!(refusal(Phase::Data, "x"), None);
+        let sender =
+            refusal(AttemptPhase::Rcpt, "450 4.1.8 <address>: Sender address rejected: Domain not found").unwrap();
+        assert_eq!(sender.about, RefusalSubject::Us);
+        assert_eq!(refusal(AttemptPhase::Data, "250 2.0.0 what?"), None);
+        assert_eq!(refusal(AttemptPhase::Data, "x"), None);
     }
 }

@@ -13,13 +13,13 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tidings_model::{EmailAddress, Key, records::HeldId};
 
-use super::{Archive, Error, Written, blocking};
-use crate::archive::{Part, remove_leftovers, sync};
+use super::{Archive, ArchiveError, ArchiveRange, run_blocking};
+use crate::archive::{PartialFile, remove_leftovers, sync_folder};
 use crate::pseudonym::Pseudonyms;
 
 pub struct LinesAbout {
     pub tenants: BTreeSet<String>,
-    pub whose: Whose,
+    pub whose: LineOwner,
     /// Addresses only this person has, or their pseudonyms.
     pub addresses: BTreeSet<String>,
     pub messages: BTreeSet<String>,
@@ -27,26 +27,26 @@ pub struct LinesAbout {
 }
 
 #[derive(Clone)]
-pub enum Whose {
+pub enum LineOwner {
     Everyone,
     /// One person under every id they had. A line keeps the id from its time.
     Ids(Vec<HeldId>),
 }
 
 impl LinesAbout {
-    fn has(&self, line: &Value) -> bool {
-        match text(&line["kind"]) {
-            "event" => self.names(line, &line["recorded_at"]),
-            "retract" => self.names(line, &line["retracted_at"]),
+    fn matches_line(&self, line: &Value) -> bool {
+        match text_or_empty(&line["kind"]) {
+            "event" => self.names_person(line, &line["recorded_at"]),
+            "retract" => self.names_person(line, &line["retracted_at"]),
             "message" => self.has_message(line),
             "delivery_event" => {
-                self.messages.contains(text(&line["message"]))
-                    || self.is_tenants(line) && self.has_address(text(&line["address"]))
+                self.messages.contains(text_or_empty(&line["message"]))
+                    || self.is_tenants(line) && self.has_address(text_or_empty(&line["address"]))
             }
-            "dead_letter" => Key::from_workflow_id(text(&line["workflow_id"]))
+            "dead_letter" => Key::from_workflow_id(text_or_empty(&line["workflow_id"]))
                 .is_ok_and(|key| self.tenants.contains(&key.tenant) && self.is_theirs(&key.user, &line["buried_at"])),
             "webhook_dead_letter" => {
-                let mut words = text(&line["head"]).split(|c: char| !c.is_ascii_hexdigit() && c != '-');
+                let mut words = text_or_empty(&line["head"]).split(|c: char| !c.is_ascii_hexdigit() && c != '-');
                 words.any(|word| self.messages.contains(word))
             }
             _ => false,
@@ -56,38 +56,40 @@ impl LinesAbout {
     fn has_message(&self, line: &Value) -> bool {
         let (digest, single, at) = (&line["origin"]["digest"], &line["origin"]["single"], &line["created_at"]);
         let nobodys = single.is_object() && single["user"].is_null() && self.is_tenants(single);
-        self.names(digest, at) || self.names(single, at) || nobodys && self.has_address(text(&line["envelope_to"]))
+        self.names_person(digest, at)
+            || self.names_person(single, at)
+            || nobodys && self.has_address(text_or_empty(&line["envelope_to"]))
     }
 
-    fn names(&self, row: &Value, at: &Value) -> bool {
+    fn names_person(&self, row: &Value, at: &Value) -> bool {
         self.is_tenants(row) && row["user"].as_str().is_some_and(|user| self.is_theirs(user, at))
     }
 
     fn is_tenants(&self, row: &Value) -> bool {
-        self.tenants.contains(text(&row["tenant"]))
+        self.tenants.contains(text_or_empty(&row["tenant"]))
     }
 
     /// Returns `true` if the id belonged to the person at this time. A line without a time counts as theirs.
     fn is_theirs(&self, user: &str, at: &Value) -> bool {
-        let at: Option<Timestamp> = text(at).parse().ok();
+        let at: Option<Timestamp> = text_or_empty(at).parse().ok();
         let within = |held: &HeldId| {
             at.is_none_or(|at| held.since.is_none_or(|since| since <= at) && held.until.is_none_or(|until| at <= until))
         };
         match &self.whose {
-            Whose::Everyone => true,
-            Whose::Ids(held) => held.iter().any(|held| held.user == user && within(held)),
+            LineOwner::Everyone => true,
+            LineOwner::Ids(held) => held.iter().any(|held| held.user == user && within(held)),
         }
     }
 
     fn has_address(&self, address: &str) -> bool {
-        let folded = EmailAddress::folded(address);
-        matches!(self.whose, Whose::Everyone)
+        let folded = EmailAddress::normalize_address(address);
+        matches!(self.whose, LineOwner::Everyone)
             || self.addresses.contains(&folded)
-            || self.tenants.iter().any(|tenant| self.addresses.contains(&self.pseudonyms.of(tenant, &folded)))
+            || self.tenants.iter().any(|tenant| self.addresses.contains(&self.pseudonyms.pseudonym_of(tenant, &folded)))
     }
 }
 
-fn text(value: &Value) -> &str {
+fn text_or_empty(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
@@ -96,19 +98,19 @@ impl Archive {
     ///
     /// # Errors
     /// The folder cannot be read.
-    pub async fn written(&self) -> Result<Option<Written>, Error> {
+    pub async fn file_range(&self) -> Result<Option<ArchiveRange>, ArchiveError> {
         let folder = self.folder().to_owned();
-        blocking(folder.clone(), move || {
+        run_blocking(folder.clone(), move || {
             if !folder.is_dir() {
                 return Ok(None);
             }
-            let files = files(&folder)?;
+            let files = archive_files(&folder)?;
             let name = |file: &PathBuf| {
                 let below = file.strip_prefix(&folder).unwrap_or(file);
                 below.to_string_lossy().into_owned()
             };
             let ends = files.first().zip(files.last());
-            Ok(ends.map(|(first, last)| Written { first: name(first), last: name(last) }))
+            Ok(ends.map(|(first, last)| ArchiveRange { first: name(first), last: name(last) }))
         })
         .await
     }
@@ -117,25 +119,25 @@ impl Archive {
     ///
     /// # Errors
     /// The folder is missing or cannot be read.
-    pub async fn files(&self) -> Result<Vec<PathBuf>, Error> {
+    pub async fn files(&self) -> Result<Vec<PathBuf>, ArchiveError> {
         let folder = self.folder().to_owned();
-        blocking(folder.clone(), move || files(&folder)).await
+        run_blocking(folder.clone(), move || archive_files(&folder)).await
     }
 
     /// The lines in this file about a person.
     ///
     /// # Errors
     /// The file cannot be read.
-    pub async fn lines(file: PathBuf, about: Arc<LinesAbout>) -> Result<Vec<String>, Error> {
-        blocking(file.clone(), move || Ok(read(&file, &about)?.removed)).await
+    pub async fn read_lines(file: PathBuf, about: Arc<LinesAbout>) -> Result<Vec<String>, ArchiveError> {
+        run_blocking(file.clone(), move || Ok(split_file(&file, &about)?.removed)).await
     }
 
     /// Counts the lines about a person.
     ///
     /// # Errors
     /// The folder is missing, or a file cannot be read.
-    pub async fn count(&self, about: LinesAbout) -> Result<u64, Error> {
-        self.each_file(move |file| Ok(read(file, &about)?.removed.len() as u64)).await
+    pub async fn count_lines(&self, about: LinesAbout) -> Result<u64, ArchiveError> {
+        self.each_file(move |file| Ok(split_file(file, &about)?.removed.len() as u64)).await
     }
 
     /// Rewrites each file that has lines about a person, and returns the number of lines removed. Each file
@@ -144,17 +146,18 @@ impl Archive {
     ///
     /// # Errors
     /// The folder is missing, a file cannot be read, or the disk is full.
-    pub async fn forget(&self, about: LinesAbout) -> Result<u64, Error> {
+    pub async fn forget_lines(&self, about: LinesAbout) -> Result<u64, ArchiveError> {
         let folder = self.folder().to_owned();
-        blocking(folder.clone(), move || days(&folder)?.iter().try_for_each(|day| remove_leftovers(day))).await?;
-        self.each_file(move |file| rewrite(file, &about)).await
+        run_blocking(folder.clone(), move || day_folders(&folder)?.iter().try_for_each(|day| remove_leftovers(day)))
+            .await?;
+        self.each_file(move |file| rewrite_file(file, &about)).await
     }
 
-    async fn each_file(&self, work: impl Fn(&Path) -> io::Result<u64> + Send + 'static) -> Result<u64, Error> {
+    async fn each_file(&self, work: impl Fn(&Path) -> io::Result<u64> + Send + 'static) -> Result<u64, ArchiveError> {
         let folder = self.folder().to_owned();
-        blocking(folder.clone(), move || {
+        run_blocking(folder.clone(), move || {
             let mut sum = 0;
-            for file in files(&folder)? {
+            for file in archive_files(&folder)? {
                 let done = work(&file);
                 sum += done.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", file.display())))?;
             }
@@ -164,16 +167,16 @@ impl Archive {
     }
 }
 
-struct Split {
+struct LineSplit {
     kept: Vec<String>,
     removed: Vec<String>,
 }
 
-fn read(file: &Path, about: &LinesAbout) -> io::Result<Split> {
-    let mut split = Split { kept: Vec::new(), removed: Vec::new() };
+fn split_file(file: &Path, about: &LinesAbout) -> io::Result<LineSplit> {
+    let mut split = LineSplit { kept: Vec::new(), removed: Vec::new() };
     for line in BufReader::new(MultiGzDecoder::new(BufReader::new(File::open(file)?))).lines() {
         let line = line?;
-        if serde_json::from_str(&line).is_ok_and(|line| about.has(&line)) {
+        if serde_json::from_str(&line).is_ok_and(|line| about.matches_line(&line)) {
             split.removed.push(line);
         } else {
             split.kept.push(line);
@@ -182,8 +185,8 @@ fn read(file: &Path, about: &LinesAbout) -> io::Result<Split> {
     Ok(split)
 }
 
-fn rewrite(file: &Path, about: &LinesAbout) -> io::Result<u64> {
-    let Split { kept, removed } = read(file, about)?;
+fn rewrite_file(file: &Path, about: &LinesAbout) -> io::Result<u64> {
+    let LineSplit { kept, removed } = split_file(file, about)?;
     let (Some(folder), Some(name)) = (file.parent(), file.file_name().and_then(|name| name.to_str())) else {
         return Ok(0);
     };
@@ -192,26 +195,26 @@ fn rewrite(file: &Path, about: &LinesAbout) -> io::Result<u64> {
     }
     if kept.is_empty() {
         fs::remove_file(file)?;
-        sync(folder)?;
+        sync_folder(folder)?;
     } else {
-        Part::write(folder, name, &kept)?.publish(file)?;
+        PartialFile::write_lines(folder, name, &kept)?.publish(file)?;
     }
     Ok(removed.len() as u64)
 }
 
-fn files(archive: &Path) -> io::Result<Vec<PathBuf>> {
+fn archive_files(archive: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
-    for day in days(archive)? {
-        files.extend(entries(&day)?.into_iter().filter(|file| is_archive(file)));
+    for day in day_folders(archive)? {
+        files.extend(folder_entries(&day)?.into_iter().filter(|file| is_archive(file)));
     }
     Ok(files)
 }
 
-fn days(archive: &Path) -> io::Result<Vec<PathBuf>> {
-    Ok(entries(archive)?.into_iter().filter(|path| path.is_dir()).collect())
+fn day_folders(archive: &Path) -> io::Result<Vec<PathBuf>> {
+    Ok(folder_entries(archive)?.into_iter().filter(|path| path.is_dir()).collect())
 }
 
-fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
+fn folder_entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut paths = fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
     paths.sort();
     Ok(paths)
@@ -228,15 +231,15 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use serde_json::json;
-    use tidings_model::retention::Kind;
+    use tidings_model::retention::RetentionKind;
 
     use super::*;
-    use crate::archive::Batch;
+    use crate::archive::ArchiveBatch;
 
     fn about() -> LinesAbout {
         LinesAbout {
             tenants: ["acme".to_owned()].into(),
-            whose: Whose::Ids(vec![HeldId { user: "ann".into(), since: None, until: None }]),
+            whose: LineOwner::Ids(vec![HeldId { user: "ann".into(), since: None, until: None }]),
             addresses: ["ann@example.com".to_owned()].into(),
             messages: ["m1".to_owned(), "a1".to_owned()].into(),
             pseudonyms: Pseudonyms::new(b"secret"),
@@ -267,12 +270,12 @@ mod tests {
             (json!({"kind": "webhook_dead_letter", "head": "{\"tidings_message\":\"a1\"}"}), true),
             (json!({"kind": "webhook_dead_letter", "head": "{\"tidings_message\":\"a2\"}"}), false),
         ] {
-            assert_eq!(about().has(&line), expected, "{line}");
+            assert_eq!(about().matches_line(&line), expected, "{line}");
         }
         // After a crash only the pseudonym is known.
-        let pseudonym = about().pseudonyms.of("acme", "ann@example.com");
+        let pseudonym = about().pseudonyms.pseudonym_of("acme", "ann@example.com");
         let resumed = LinesAbout { addresses: [pseudonym].into(), ..about() };
-        assert!(resumed.has(&to(single(Value::Null), "Ann@example.com")));
+        assert!(resumed.matches_line(&to(single(Value::Null), "Ann@example.com")));
     }
 
     #[test]
@@ -284,11 +287,11 @@ mod tests {
             until: until.map(at),
         };
         // Ann was renamed to anna at 100, and somebody else got the id.
-        let anna = Whose::Ids(vec![held("ann", None, Some(100)), held("anna", None, None)]);
+        let anna = LineOwner::Ids(vec![held("ann", None, Some(100)), held("anna", None, None)]);
         let tenants = BTreeSet::from(["acme".to_owned(), "initech".to_owned()]);
         let anna = LinesAbout { tenants, whose: anna, ..about() };
-        let next = LinesAbout { whose: Whose::Ids(vec![held("ann", Some(100), None)]), ..about() };
-        let everyone = LinesAbout { whose: Whose::Everyone, ..about() };
+        let next = LinesAbout { whose: LineOwner::Ids(vec![held("ann", Some(100), None)]), ..about() };
+        let everyone = LinesAbout { whose: LineOwner::Everyone, ..about() };
         let event = |tenant: &str, user: &str, second: i64| json!({"kind": "event", "tenant": tenant, "user": user, "recorded_at": at(second)});
         let letter = |user: &str, second: i64| json!({"kind": "dead_letter", "workflow_id": format!("digest/acme/activity/{user}"), "buried_at": at(second)});
         for (line, is_annas, is_the_next_ones) in [
@@ -299,9 +302,9 @@ mod tests {
             (letter("ann", 50), true, false),
             (letter("ann", 150), false, true),
         ] {
-            assert_eq!((anna.has(&line), next.has(&line)), (is_annas, is_the_next_ones), "{line}");
+            assert_eq!((anna.matches_line(&line), next.matches_line(&line)), (is_annas, is_the_next_ones), "{line}");
         }
-        assert!(everyone.has(&event("acme", "zoe", 1)) && !everyone.has(&event("other", "zoe", 1)));
+        assert!(everyone.matches_line(&event("acme", "zoe", 1)) && !everyone.matches_line(&event("other", "zoe", 1)));
     }
 
     #[tokio::test]
@@ -312,21 +315,27 @@ mod tests {
         let bos = json!({"kind": "event", "tenant": "acme", "user": "bo"}).to_string();
         for (since, lines) in [("T03:30:00Z", vec![anns.clone(), bos.clone()]), ("T03:31:00Z", vec![anns])] {
             let since = format!("2026-08-23{since}").parse().unwrap();
-            archive.prepare(Batch { kind: Kind::Events, since, lines }).await.unwrap().publish().await.unwrap();
+            archive
+                .prepare_batch(ArchiveBatch { kind: RetentionKind::Events, since, lines })
+                .await
+                .unwrap()
+                .publish()
+                .await
+                .unwrap();
         }
         let leftover = folder.path().join("2026-08-23/.events-033000-0f.ndjson.gz.0f.part");
         fs::write(&leftover, "a killed worker's half of ann's events").unwrap();
-        assert_eq!(archive.count(about()).await.unwrap(), 2);
+        assert_eq!(archive.count_lines(about()).await.unwrap(), 2);
         assert!(leftover.exists());
         for forgotten in [2, 0] {
-            assert_eq!(archive.forget(about()).await.unwrap(), forgotten);
+            assert_eq!(archive.forget_lines(about()).await.unwrap(), forgotten);
         }
         assert!(!leftover.exists());
-        let files = entries(&folder.path().join("2026-08-23")).unwrap();
+        let files = folder_entries(&folder.path().join("2026-08-23")).unwrap();
         let [file] = &files[..] else { panic!("{files:?}") };
         assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
-        assert_eq!(read(file, &about()).unwrap().kept, [bos]);
+        assert_eq!(split_file(file, &about()).unwrap().kept, [bos]);
         let missing = Archive::new(folder.path().join("missing"));
-        assert!(missing.forget(about()).await.unwrap_err().to_string().contains("missing"));
+        assert!(missing.forget_lines(about()).await.unwrap_err().to_string().contains("missing"));
     }
 }

@@ -5,9 +5,9 @@ use std::{collections::BTreeSet, time::Duration};
 use tidings_model::{
     Event, Retract,
     attempt::AttemptClass,
-    records::{AttemptEnd, Claim, ClaimLimits, Claimed, Contents, DigestState},
-    settings::{Categories, CategorySettings, Shown},
-    window::Outcome,
+    records::{AttemptEnd, ClaimCounts, ClaimLimits, ClaimOutcome, DigestContents, DigestState},
+    settings::{CategorySettings, DigestCategories, DisplayLimits},
+    window::DigestOutcome,
 };
 use uuid::Uuid;
 
@@ -35,7 +35,7 @@ async fn retract(bench: &Bench, retracts: &[Retract]) {
 }
 
 /// The ledger's record of the digest of excluded events: events, outcome, reason.
-async fn beside(bench: &Bench, n: i64, name: &str) -> (u64, Outcome, String) {
+async fn beside(bench: &Bench, n: i64, name: &str) -> (u64, DigestOutcome, String) {
     let id = Uuid::new_v5(&window(n).digest_id, name.as_bytes());
     let digest = bench.store.digest(id).await.unwrap().unwrap();
     assert_eq!((digest.key, digest.opened_at, digest.due_at), (key("ann"), window(n).opened_at, window(n).due_at));
@@ -44,12 +44,12 @@ async fn beside(bench: &Bench, n: i64, name: &str) -> (u64, Outcome, String) {
 }
 
 pub async fn a_retracted_event_is_in_no_mail_and_in_the_ledger_with_the_reason(bench: &Bench) {
-    bench.store.stash(&window(0), &events(&["a", "b"]), None, at(1)).await.unwrap();
+    bench.store.stash_events(&window(0), &events(&["a", "b"]), None, at(1)).await.unwrap();
     for _ in 0..2 {
         retract(bench, &[Retract::Event("a".into()), Retract::Event("c".into()), Retract::Event("a".into())]).await;
         let claim = bench.claim(&window(0), &events(&["c", "d"]), at(2)).await;
-        assert_eq!(claim, Claim { items: 2, groups: 1, taken: 2, aside: 2 });
-        assert_eq!(beside(bench, 0, "retracted").await, (2, Outcome::Skipped, "retracted".into()));
+        assert_eq!(claim, ClaimCounts { items: 2, groups: 1, taken: 2, aside: 2 });
+        assert_eq!(beside(bench, 0, "retracted").await, (2, DigestOutcome::Skipped, "retracted".into()));
     }
     let known = bench.store.known_events(&key("ann"), &["a".into(), "b".into()], &[], None).await.unwrap().event_ids;
     assert_eq!(known, ["a"], "what was taken back is over; what is claimed is not");
@@ -70,7 +70,10 @@ pub async fn a_retract_by_entity_covers_what_occurred_until_then_and_the_latest_
     }
     let elsewhere = Event { entity_type: "folder".into(), ..event("e") };
     let arriving = [on("a", "d1", 7), on("b", "d1", 8), on("c", "d2", 1), of("d", "share"), elsewhere];
-    assert_eq!(bench.claim(&window(0), &arriving, at(9)).await, Claim { items: 4, groups: 4, taken: 5, aside: 1 });
+    assert_eq!(
+        bench.claim(&window(0), &arriving, at(9)).await,
+        ClaimCounts { items: 4, groups: 4, taken: 5, aside: 1 }
+    );
     let other = window_of(&key("bo"), 0);
     assert_eq!(bench.claim(&other, &arriving, at(9)).await.items, 5, "of this key alone");
     assert_eq!(bench.value("SELECT CAST(COUNT(*) AS TEXT) FROM retracts").await, "1");
@@ -81,11 +84,11 @@ pub async fn a_retract_reaches_what_a_failed_digest_returned_but_no_mail(bench: 
     retract(bench, &[Retract::Event("0a".into())]).await;
     assert_eq!(bench.claim(&failed, &[], at(3)).await.items, 2, "the mail is made");
     let (number, _) = bench.begin(&failed).await;
-    let failure = AttemptEnd { return_events: true, ..super::ends(AttemptClass::Deferred, Outcome::Failed) };
+    let failure = AttemptEnd { return_events: true, ..super::ends(AttemptClass::Deferred, DigestOutcome::Failed) };
     bench.ended(&failed, number, failure).await;
     assert_eq!(
         bench.claim(&window(1), &events(&["new"]), at(4)).await,
-        Claim { items: 2, groups: 1, taken: 1, aside: 1 }
+        ClaimCounts { items: 2, groups: 1, taken: 1, aside: 1 }
     );
     assert_eq!(beside(bench, 1, "retracted").await.0, 1);
 }
@@ -95,19 +98,19 @@ pub async fn a_category_that_is_off_is_in_no_mail_and_in_the_ledger_with_the_rea
     retract(bench, &[Retract::Event("d".into())]).await;
     for _ in 0..2 {
         let claim = bench.claim_on(&window(0), &arriving, None, &["share", "like", "mention", "none"], at(2)).await;
-        assert_eq!(claim, Ok(Claim { items: 1, groups: 1, taken: 4, aside: 3 }));
+        assert_eq!(claim, Ok(ClaimCounts { items: 1, groups: 1, taken: 4, aside: 3 }));
     }
     let why = "the recipient turned their category off";
-    assert_eq!(beside(bench, 0, "opted out").await, (2, Outcome::Skipped, why.into()));
+    assert_eq!(beside(bench, 0, "opted out").await, (2, DigestOutcome::Skipped, why.into()));
     assert_eq!(beside(bench, 0, "retracted").await.0, 1);
     // On again, for what comes later.
     assert_eq!(bench.claim(&window(1), &[of("b", "share"), of("e", "share")], at(3)).await.items, 1);
 }
 
 /// Likes that are older than 10 seconds, or fewer than 3, do not count.
-fn of_likes() -> Categories {
+fn of_likes() -> DigestCategories {
     let (min_count, max_age) = (Some(3), Some(Duration::from_secs(10)));
-    Categories::from_iter([("like", CategorySettings { min_count, max_age, ..CategorySettings::default() })])
+    DigestCategories::from_iter([("like", CategorySettings { min_count, max_age, ..CategorySettings::default() })])
 }
 
 pub async fn old_and_few_events_are_in_no_mail_and_in_the_ledger_with_the_reason(bench: &Bench) {
@@ -132,27 +135,27 @@ pub async fn old_and_few_events_are_in_no_mail_and_in_the_ledger_with_the_reason
             planned: None,
         };
         let claimed = bench.store.claim(&window(n), &events, &limits, at(20)).await.unwrap();
-        let Claimed::Claim(claim) = claimed else { panic!("{claimed:?}") };
+        let ClaimOutcome::Claim(claim) = claimed else { panic!("{claimed:?}") };
         assert_eq!((claim.items, claim.aside, claim.taken), (kept, old + few, events.len() as u64), "window {n}");
         if old > 0 {
             let why = "older than the max_age of their category";
-            assert_eq!(beside(bench, n, "too old").await, (old, Outcome::Skipped, why.into()));
+            assert_eq!(beside(bench, n, "too old").await, (old, DigestOutcome::Skipped, why.into()));
         }
         if few > 0 {
             let why = "fewer than the min_count of their category";
-            assert_eq!(beside(bench, n, "too few").await, (few, Outcome::Skipped, why.into()));
+            assert_eq!(beside(bench, n, "too few").await, (few, DigestOutcome::Skipped, why.into()));
         }
     }
-    let shown = Shown { categories: &categories, ..shown(50) };
+    let shown = DisplayLimits { categories: &categories, ..shown(50) };
     let events = [event("5"), like("5a", window(5).due_at.as_second() - at(0).as_second())];
-    assert_eq!(bench.store.preview(&window(5), &events, &[].into(), shown).await.unwrap().items, 1);
+    assert_eq!(bench.store.preview_claim(&window(5), &events, &[].into(), shown).await.unwrap().items, 1);
 }
 
 /// Events of ten years ago, of categories that nobody thought of.
 pub async fn the_limits_of_a_digest_type_are_those_of_every_category_without_its_own(bench: &Bench) {
     let others = CategorySettings { min_count: Some(2), max_age: Some(Duration::from_secs(10)), ..Default::default() };
     let free = CategorySettings { min_count: Some(1), max_age: Some(Duration::from_mins(1)), ..Default::default() };
-    let categories = Categories { others, ..Categories::from_iter([("bill", free)]) };
+    let categories = DigestCategories { others, ..DigestCategories::from_iter([("bill", free)]) };
     let old = |id: &str, category| Event { occurred_at: at(0), ..of(id, category) };
     let new = |id: &str, category| Event { occurred_at: at(20), ..of(id, category) };
     let events = [
@@ -171,7 +174,7 @@ pub async fn the_limits_of_a_digest_type_are_those_of_every_category_without_its
     let limits =
         ClaimLimits { cap: None, slot_at: None, off: &off, seen: &seen, categories: &categories, planned: None };
     let claimed = bench.store.claim(&window(0), &events, &limits, at(20)).await.unwrap();
-    assert_eq!(claimed, Claimed::Claim(Claim { items: 4, groups: 3, taken: 9, aside: 5 }));
+    assert_eq!(claimed, ClaimOutcome::Claim(ClaimCounts { items: 4, groups: 3, taken: 9, aside: 5 }));
     assert_eq!(beside(bench, 0, "too old").await.0, 4);
     assert_eq!(beside(bench, 0, "too few").await.0, 1);
 }
@@ -180,9 +183,9 @@ pub async fn seen_events_are_in_no_mail_and_in_the_ledger(bench: &Bench) {
     let categories = of_likes();
     let failed = bench.rendered(0).await;
     let (number, _) = bench.begin(&failed).await;
-    let failure = AttemptEnd { return_events: true, ..super::ends(AttemptClass::Deferred, Outcome::Failed) };
+    let failure = AttemptEnd { return_events: true, ..super::ends(AttemptClass::Deferred, DigestOutcome::Failed) };
     bench.ended(&failed, number, failure).await;
-    bench.store.stash(&window(1), &[event("a"), event("b")], None, at(1)).await.unwrap();
+    bench.store.stash_events(&window(1), &[event("a"), event("b")], None, at(1)).await.unwrap();
     let mut stored = bench.store.window_events(&window(1), 9).await.unwrap();
     stored.sort();
     assert_eq!(stored, ["0a", "0b", "a", "b"]);
@@ -202,38 +205,38 @@ pub async fn seen_events_are_in_no_mail_and_in_the_ledger(bench: &Bench) {
         };
         let claimed = bench.store.claim(&window(1), &arriving, &limits, at(20)).await.unwrap();
         // Two likes are left, which are too few. A later answer changes nothing.
-        assert_eq!(claimed, Claimed::Claim(Claim { items: 2, groups: 1, taken: 5, aside: 7 }), "{ids:?}");
+        assert_eq!(claimed, ClaimOutcome::Claim(ClaimCounts { items: 2, groups: 1, taken: 5, aside: 7 }), "{ids:?}");
         bench.store.put_message(&super::message(&window(1), "first"), None).await.unwrap();
     }
     let why = "the recipient has seen them elsewhere";
-    assert_eq!(beside(bench, 1, "seen").await, (5, Outcome::Skipped, why.into()));
+    assert_eq!(beside(bench, 1, "seen").await, (5, DigestOutcome::Skipped, why.into()));
     assert_eq!(beside(bench, 1, "too few").await.0, 2);
     assert_eq!(bench.items(&window(1)).await, 2);
 }
 
 pub async fn a_window_of_which_nothing_is_left_claims_nothing(bench: &Bench) {
     let claim = bench.claim_on(&window(0), &events(&["a", "b"]), None, &["comment"], at(2)).await;
-    assert_eq!(claim, Ok(Claim { items: 0, groups: 0, taken: 2, aside: 2 }));
+    assert_eq!(claim, Ok(ClaimCounts { items: 0, groups: 0, taken: 2, aside: 2 }));
 }
 
 pub async fn a_preview_shows_what_a_claim_would_make_and_leaves_no_trace(bench: &Bench) {
     let failed = bench.rendered(0).await;
     let (number, _) = bench.begin(&failed).await;
-    let failure = AttemptEnd { return_events: true, ..super::ends(AttemptClass::Deferred, Outcome::Failed) };
+    let failure = AttemptEnd { return_events: true, ..super::ends(AttemptClass::Deferred, DigestOutcome::Failed) };
     bench.ended(&failed, number, failure).await;
     retract(bench, &[Retract::Event("b".into())]).await;
-    bench.store.stash(&window(1), &events(&["a"]), None, at(3)).await.unwrap();
+    bench.store.stash_events(&window(1), &events(&["a"]), None, at(3)).await.unwrap();
     let (arriving, off) = ([event("b"), event("c"), of("d", "share")], ["share".to_owned()].into());
     let tables = "SELECT CAST((SELECT COUNT(*) FROM digests) AS TEXT) || '/' || (SELECT COUNT(*) FROM events) || '/' ||
                   (SELECT COUNT(*) FROM events WHERE returned_at IS NOT NULL) || '/' || (SELECT COUNT(*) FROM audit)";
     let before = bench.value(tables).await;
-    let preview = bench.store.preview(&window(1), &arriving, &off, shown(50)).await.unwrap();
+    let preview = bench.store.preview_claim(&window(1), &arriving, &off, shown(50)).await.unwrap();
     assert_eq!((preview.items, preview.groups), (4, 1));
     assert_eq!(bench.value(tables).await, before);
     assert_eq!(bench.store.digest(window(1).digest_id).await.unwrap().unwrap().state, DigestState::Open);
     bench.claim_on(&window(1), &arriving, None, &["share"], at(5)).await.unwrap();
     let contents = bench.store.contents(&window(1), shown(50)).await.unwrap();
-    assert_eq!(Contents { claimed_at: None, ..contents }, preview);
-    let never_opened = bench.store.preview(&window(7), &[event("x")], &off, shown(50)).await.unwrap();
+    assert_eq!(DigestContents { claimed_at: None, ..contents }, preview);
+    let never_opened = bench.store.preview_claim(&window(7), &[event("x")], &off, shown(50)).await.unwrap();
     assert_eq!((never_opened.items, bench.store.digest(window(7).digest_id).await.unwrap()), (1, None));
 }

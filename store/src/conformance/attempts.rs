@@ -3,12 +3,12 @@ use std::time::Duration;
 use futures::future::join_all;
 use tidings_model::{
     attempt::AttemptClass,
-    records::{Actor, AttemptEnd, AttemptStart, Closing, Message, Reason, Suppression},
-    window::{Outcome, Window},
+    records::{AttemptEnd, AttemptStart, AuditActor, CloseRequest, OutboxMessage, Suppression, SuppressionReason},
+    window::{DigestOutcome, Window},
 };
 
 use super::{Bench, at, closed, end, ends, events, key, message, recipient, window};
-use crate::Error;
+use crate::StoreError;
 
 pub async fn the_first_message_wins(bench: &Bench) {
     let window = bench.rendered(0).await;
@@ -71,15 +71,15 @@ pub async fn a_message_shrinks_after_an_attempt_that_found_it_too_large(bench: &
 
 pub async fn an_attempt_needs_a_message(bench: &Bench) {
     let window = window(0);
-    assert!(matches!(bench.store.put_message(&message(&window, "x"), None).await, Err(Error::Broken(_))));
+    assert!(matches!(bench.store.put_message(&message(&window, "x"), None).await, Err(StoreError::Broken(_))));
     assert!(matches!(
         bench.store.begin_attempt(window.digest_id, "relay", Duration::ZERO, at(1)).await,
-        Err(Error::Broken(_))
+        Err(StoreError::Broken(_))
     ));
     bench.claim(&window, &events(&["a"]), at(1)).await;
     assert!(matches!(
         bench.store.begin_attempt(window.digest_id, "relay", Duration::ZERO, at(1)).await,
-        Err(Error::Broken(_))
+        Err(StoreError::Broken(_))
     ));
     assert!(!bench.dot(&window, 1).await);
 }
@@ -169,17 +169,17 @@ pub async fn the_dot_is_refused_after_an_end(bench: &Bench) {
     bench.ended(&window, first, end(AttemptClass::Deferred)).await;
     assert!(!bench.dot(&window, first).await);
     let (second, _) = bench.begin(&window).await;
-    let closed = closed(Outcome::Dropped);
-    let closing = Closing {
+    let closed = closed(DigestOutcome::Dropped);
+    let closing = CloseRequest {
         window: &window,
         events: &[],
         closed: &closed,
-        by: Actor::Tidings,
+        by: AuditActor::Tidings,
         return_events: false,
         planned: None,
         now: at(5),
     };
-    bench.store.close(closing).await.unwrap();
+    bench.store.close_digest(closing).await.unwrap();
     assert!(!bench.dot(&window, second).await);
     assert!(
         bench.store.begin_attempt(window.digest_id, "relay", Duration::ZERO, at(6)).await.unwrap()
@@ -191,18 +191,20 @@ fn bounce(tenant: &str) -> AttemptEnd {
     let suppress = Suppression {
         tenant: tenant.into(),
         address: "Ann@Example.com".into(),
-        reason: Reason::HardBounce,
+        reason: SuppressionReason::HardBounce,
         detail: "550 5.1.1".into(),
         at: at(202),
     };
-    AttemptEnd { suppress: Some(suppress), ..ends(AttemptClass::HardBounce, Outcome::Failed) }
+    AttemptEnd { suppress: Some(suppress), ..ends(AttemptClass::HardBounce, DigestOutcome::Failed) }
 }
 
 pub async fn an_address_that_refuses_so_many_messages_in_a_row_is_suppressed(bench: &Bench) {
     let soft = |class| AttemptEnd {
-        suppress: bounce("acme").suppress.map(|suppression| Suppression { reason: Reason::SoftBounces, ..suppression }),
+        suppress: bounce("acme")
+            .suppress
+            .map(|suppression| Suppression { reason: SuppressionReason::SoftBounces, ..suppression }),
         consecutive: 3,
-        ..ends(class, Outcome::Failed)
+        ..ends(class, DigestOutcome::Failed)
     };
     let [full, refused, unknown] = [AttemptClass::MailboxFull, AttemptClass::Refused, AttemptClass::UnknownMailbox]
         .map(|class| move || soft(class));
@@ -211,14 +213,14 @@ pub async fn an_address_that_refuses_so_many_messages_in_a_row_is_suppressed(ben
     for (n, end, suppressed) in [
         (0, full(), None),
         (1, full(), None),
-        (2, ends(AttemptClass::Sent, Outcome::Sent), None),
+        (2, ends(AttemptClass::Sent, DigestOutcome::Sent), None),
         (3, full(), None),
-        (4, ends(AttemptClass::Failed, Outcome::Failed), None),
+        (4, ends(AttemptClass::Failed, DigestOutcome::Failed), None),
         (5, refused(), None),
         (6, full(), None),
-        (7, unknown(), Some(Reason::SoftBounces)),
+        (7, unknown(), Some(SuppressionReason::SoftBounces)),
     ] {
-        let message = Message { made_at: at(n), ..message(&window(n), "mail") };
+        let message = OutboxMessage { made_at: at(n), ..message(&window(n), "mail") };
         bench.claim(&window(n), &events(&[&n.to_string()]), at(1)).await;
         bench.store.put_message(&message, None).await.unwrap();
         let (number, _) = bench.begin(&window(n)).await;
@@ -232,13 +234,13 @@ pub async fn the_end_of_an_attempt_ends_the_digest_and_suppresses(bench: &Bench)
     let window = bench.rendered(0).await;
     let (number, _) = bench.begin(&window).await;
     bench.ended(&window, number, bounce("acme")).await;
-    assert_eq!(bench.outcome(&window).await, Some(Outcome::Failed));
+    assert_eq!(bench.outcome(&window).await, Some(DigestOutcome::Failed));
     let facts = bench.store.facts(&key("ann")).await.unwrap();
-    assert_eq!((facts.suppressed, facts.last_sent_at), (Some(Reason::HardBounce), None));
+    assert_eq!((facts.suppressed, facts.last_sent_at), (Some(SuppressionReason::HardBounce), None));
     let sent = bench.rendered(1).await;
     let (number, _) = bench.begin(&sent).await;
     assert!(bench.dot(&sent, number).await);
-    bench.ended(&sent, number, ends(AttemptClass::Sent, Outcome::Sent)).await;
+    bench.ended(&sent, number, ends(AttemptClass::Sent, DigestOutcome::Sent)).await;
     let facts = bench.store.facts(&key("ann")).await.unwrap();
     assert_eq!((facts.last_sent_at, facts.last_slot_at), (Some(at(202)), Some(at(202))));
     assert_eq!(bench.store.facts(&key("bo")).await.unwrap().last_sent_at, None);
@@ -253,7 +255,7 @@ pub async fn the_end_of_an_attempt_counts_once(bench: &Bench) {
     bench.ended(&window, number, bounce("acme")).await;
     assert_eq!(bench.outcome(&window).await, None);
     bench.begin(&window).await;
-    bench.ended(&window, number, ends(AttemptClass::Sent, Outcome::Sent)).await;
+    bench.ended(&window, number, ends(AttemptClass::Sent, DigestOutcome::Sent)).await;
     assert_eq!(bench.outcome(&window).await, None);
     let row = "SELECT class || reply || COALESCE(late_class, '-') FROM attempts WHERE number = 1";
     assert_eq!(bench.value(row).await, "deferreddeferred-");
@@ -280,11 +282,11 @@ pub async fn a_late_success_ends_the_digest(bench: &Bench) {
     assert!(bench.dot(&window, first).await);
     let (second, ambiguous) = bench.begin(&window).await;
     assert_eq!(ambiguous, 1);
-    bench.ended(&window, first, ends(AttemptClass::Sent, Outcome::Sent)).await;
-    assert_eq!(bench.outcome(&window).await, Some(Outcome::Sent));
+    bench.ended(&window, first, ends(AttemptClass::Sent, DigestOutcome::Sent)).await;
+    assert_eq!(bench.outcome(&window).await, Some(DigestOutcome::Sent));
     assert!(!bench.dot(&window, second).await);
-    bench.ended(&window, second, ends(AttemptClass::Fenced, Outcome::Failed)).await;
-    assert_eq!(bench.outcome(&window).await, Some(Outcome::Sent));
+    bench.ended(&window, second, ends(AttemptClass::Fenced, DigestOutcome::Failed)).await;
+    assert_eq!(bench.outcome(&window).await, Some(DigestOutcome::Sent));
     assert_eq!(bench.value("SELECT class || late_class FROM attempts WHERE number = 1").await, "ambiguoussent");
 }
 
@@ -292,19 +294,19 @@ pub async fn an_end_past_the_dot_is_ambiguous_and_a_later_success_is_in_the_ledg
     let window = bench.rendered(0).await;
     let (number, _) = bench.begin(&window).await;
     assert!(bench.dot(&window, number).await);
-    let closed = closed(Outcome::Dropped);
-    let closing = Closing {
+    let closed = closed(DigestOutcome::Dropped);
+    let closing = CloseRequest {
         window: &window,
         events: &[],
         closed: &closed,
-        by: Actor::Tidings,
+        by: AuditActor::Tidings,
         return_events: false,
         planned: None,
         now: at(5),
     };
-    assert_eq!(bench.store.close(closing).await.unwrap().closed.outcome, Outcome::Ambiguous);
-    bench.ended(&window, number, ends(AttemptClass::Sent, Outcome::Sent)).await;
-    assert_eq!(bench.outcome(&window).await, Some(Outcome::Ambiguous));
+    assert_eq!(bench.store.close_digest(closing).await.unwrap().closed.outcome, DigestOutcome::Ambiguous);
+    bench.ended(&window, number, ends(AttemptClass::Sent, DigestOutcome::Sent)).await;
+    assert_eq!(bench.outcome(&window).await, Some(DigestOutcome::Ambiguous));
     assert_eq!(bench.value("SELECT class FROM attempts").await, "ambiguous");
     assert_eq!(bench.value("SELECT late_class FROM attempts").await, "sent");
     assert_eq!(bench.store.facts(&key("ann")).await.unwrap().last_sent_at, Some(at(202)));

@@ -7,17 +7,17 @@ use sqlx::Row as _;
 use tidings_model::{
     Event,
     records::{
-        Actor, AttemptEnd, AttemptStart, AuditEntry, CapSpan, Claim, ClaimLimits, Claimed, Closing, Preferences,
-        PreferencesPut,
+        AttemptEnd, AttemptStart, AuditActor, AuditEntry, CapSpan, ClaimCounts, ClaimLimits, ClaimOutcome,
+        CloseRequest, Preferences, PreferencesPut,
     },
-    settings::Categories,
-    window::{Outcome, Window},
+    settings::DigestCategories,
+    window::{DigestOutcome, Window},
 };
 use tokio::time::timeout;
 use uuid::Uuid;
 
 use super::samples::{at, closed, events, key, message, shown, window};
-use crate::{Postgres, Sqlite, Store};
+use crate::{PostgresStore, SqliteStore, Store};
 
 /// A store of its own for one case, and a way to look behind it.
 pub struct Bench {
@@ -34,7 +34,7 @@ impl Bench {
     pub async fn sqlite() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}", folder.path().join("new/tidings.db").display());
-        let store = Sqlite::connect(&url).await.unwrap();
+        let store = SqliteStore::connect(&url).await.unwrap();
         store.migrate().await.unwrap();
         let pool = sqlx::SqlitePool::connect(&url).await.unwrap();
         Self { store: Box::new(store), behind: Behind::Sqlite { pool, _folder: folder } }
@@ -43,7 +43,7 @@ impl Bench {
     /// `None`, and a line that says so, without a server.
     pub async fn postgres() -> Option<Self> {
         let (url, schema) = schema_url().await?;
-        let store = Postgres::connect(&url).await.unwrap();
+        let store = PostgresStore::connect(&url).await.unwrap();
         store.migrate().await.unwrap();
         let pool = sqlx::PgPool::connect(&url).await.unwrap();
         Some(Self { store: Box::new(store), behind: Behind::Postgres { pool, schema } })
@@ -173,7 +173,7 @@ impl Bench {
 
 impl Bench {
     /// A claim without a cap, and with every category on.
-    pub async fn claim(&self, window: &Window, events: &[Event], now: Timestamp) -> Claim {
+    pub async fn claim(&self, window: &Window, events: &[Event], now: Timestamp) -> ClaimCounts {
         self.claim_on(window, events, None, &[], now).await.unwrap()
     }
 
@@ -185,19 +185,19 @@ impl Bench {
         cap: Option<CapSpan>,
         off: &[&str],
         now: Timestamp,
-    ) -> Result<Claim, Timestamp> {
+    ) -> Result<ClaimCounts, Timestamp> {
         let off = off.iter().map(|&category| category.to_owned()).collect();
         let limits = ClaimLimits {
             cap,
             slot_at: None,
             off: &off,
             seen: &BTreeSet::new(),
-            categories: &Categories::NONE,
+            categories: &DigestCategories::NONE,
             planned: None,
         };
         match self.store.claim(window, events, &limits, now).await.unwrap() {
-            Claimed::Claim(claim) => Ok(claim),
-            Claimed::Capped { oldest } => Err(oldest),
+            ClaimOutcome::Claim(claim) => Ok(claim),
+            ClaimOutcome::Capped { oldest } => Err(oldest),
         }
     }
 
@@ -239,7 +239,7 @@ impl Bench {
     }
 
     pub async fn dot(&self, window: &Window, number: u32) -> bool {
-        self.store.past_the_dot(window.digest_id, number, at(201)).await.unwrap()
+        self.store.mark_in_doubt(window.digest_id, number, at(201)).await.unwrap()
     }
 
     pub async fn ended(&self, window: &Window, number: u32, end: AttemptEnd) {
@@ -248,17 +248,17 @@ impl Bench {
 
     /// Ends the digest as an operator does who drops the window.
     pub async fn drop_digest(&self, window: &Window) {
-        let closed = closed(Outcome::Dropped);
-        let closing = Closing {
+        let closed = closed(DigestOutcome::Dropped);
+        let closing = CloseRequest {
             window,
             events: &[],
             closed: &closed,
-            by: Actor::Tidings,
+            by: AuditActor::Tidings,
             return_events: false,
             planned: None,
             now: at(300),
         };
-        self.store.close(closing).await.unwrap();
+        self.store.close_digest(closing).await.unwrap();
     }
 
     /// Answers with `call`, which is made while a transaction has made `changes`: statements about the digest `$1`. The transaction
@@ -299,7 +299,7 @@ impl Bench {
         timeout(Duration::from_mins(1), both).await.expect("the call waits for the transaction")
     }
 
-    pub async fn outcome(&self, window: &Window) -> Option<Outcome> {
+    pub async fn outcome(&self, window: &Window) -> Option<DigestOutcome> {
         let digest = self.store.digest(window.digest_id).await.unwrap().unwrap();
         digest.closed.map(|closed| closed.outcome)
     }

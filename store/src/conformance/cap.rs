@@ -6,18 +6,18 @@ use futures::future::join_all;
 use tidings_model::{
     Key, StoredWait,
     attempt::AttemptClass,
-    command::{Order, Reopen},
-    records::{Actor, CapSpan, ClaimLimits, Claimed, Closing},
-    settings::Categories,
-    step::{ReopenInput, Resumed},
-    window::{Outcome, Window},
+    command::{CommandContext, ReopenCommand},
+    records::{AuditActor, CapSpan, ClaimLimits, ClaimOutcome, CloseRequest},
+    settings::DigestCategories,
+    step::{ReopenAnswer, ReopenInput},
+    window::{DigestOutcome, Window},
 };
 
 use super::{Bench, at, closed, ends, events, message, recipient, window_of};
 
 /// Two digests in a hundred seconds.
 fn cap(seconds: i64) -> CapSpan {
-    CapSpan { most: 2, since: at(seconds - 100), until: StoredWait::PAST.farthest(at(seconds)) }
+    CapSpan { most: 2, since: at(seconds - 100), until: StoredWait::PAST.latest_plausible(at(seconds)) }
 }
 
 /// A window of the person's own digest type `n`.
@@ -31,18 +31,18 @@ async fn claim(bench: &Bench, n: i64, seconds: i64) -> Result<u64, i64> {
     claimed.map(|claim| claim.items).map_err(|oldest| oldest.duration_since(at(0)).as_secs())
 }
 
-async fn close(bench: &Bench, n: i64, outcome: Outcome) {
+async fn close(bench: &Bench, n: i64, outcome: DigestOutcome) {
     let (window, closed) = (of_type("ann", n), closed(outcome));
-    let closing = Closing {
+    let closing = CloseRequest {
         window: &window,
         events: &[],
         closed: &closed,
-        by: Actor::Tidings,
+        by: AuditActor::Tidings,
         return_events: false,
         planned: None,
         now: at(50),
     };
-    bench.store.close(closing).await.unwrap();
+    bench.store.close_digest(closing).await.unwrap();
 }
 
 pub async fn a_recipient_gets_no_more_digests_than_the_cap_says(bench: &Bench) {
@@ -66,7 +66,7 @@ pub async fn a_plan_hears_which_digests_the_cap_counts(bench: &Bench) {
     assert_eq!((claim(bench, 2, 20).await, oldest(&ann, 25).await), (Ok(1), Some(10)));
     assert_eq!((oldest(&ann, 109).await, oldest(&ann, 110).await), (Some(10), None));
     assert_eq!(oldest(&bo, 25).await, None);
-    close(bench, 1, Outcome::Failed).await;
+    close(bench, 1, DigestOutcome::Failed).await;
     assert_eq!(oldest(&ann, 60).await, None, "a digest without a message does not count");
 }
 
@@ -77,25 +77,29 @@ pub async fn a_digest_counts_from_its_slot_for_its_own_type_and_from_its_claim_f
             slot_at: slot.map(at),
             off: &BTreeSet::new(),
             seen: &BTreeSet::new(),
-            categories: &Categories::NONE,
+            categories: &DigestCategories::NONE,
             planned: None,
         };
         bench.store.claim(window, &events(&[&seconds.to_string()]), &limits, at(seconds)).await.unwrap()
     };
     let (own, other) = (|n| window_of(&of_type("ann", 1).key, n), of_type("ann", 2));
     for (window, slot, seconds) in [(&own(1), Some(10), 90), (&own(2), None, 20)] {
-        assert!(matches!(claim(window, slot, seconds).await, Claimed::Claim(_)));
+        assert!(matches!(claim(window, slot, seconds).await, ClaimOutcome::Claim(_)));
     }
-    assert_eq!(claim(&own(3), Some(100), 109).await, Claimed::Capped { oldest: at(10) });
+    assert_eq!(claim(&own(3), Some(100), 109).await, ClaimOutcome::Capped { oldest: at(10) });
     // A pause or an outage held the first one back: it is mail of today for the others.
-    assert_eq!(claim(&other, Some(100), 110).await, Claimed::Capped { oldest: at(20) });
+    assert_eq!(claim(&other, Some(100), 110).await, ClaimOutcome::Capped { oldest: at(20) });
     let capped_from = async |window: &Window| bench.store.capped_from(&window.key, cap(110)).await.unwrap();
     assert_eq!((capped_from(&own(3)).await, capped_from(&other).await), (None, Some(at(20))));
     assert!(
-        matches!(claim(&own(3), Some(100), 110).await, Claimed::Claim(_)),
+        matches!(claim(&own(3), Some(100), 110).await, ClaimOutcome::Claim(_)),
         "although the first was claimed 20 s ago"
     );
-    assert_eq!(claim(&own(4), None, 111).await, Claimed::Capped { oldest: at(20) }, "the latest by their slots count");
+    assert_eq!(
+        claim(&own(4), None, 111).await,
+        ClaimOutcome::Capped { oldest: at(20) },
+        "the latest by their slots count"
+    );
 }
 
 pub async fn a_reopened_digest_counts_from_its_sending(bench: &Bench) {
@@ -105,26 +109,31 @@ pub async fn a_reopened_digest_counts_from_its_sending(bench: &Bench) {
         slot_at: Some(at(10)),
         off: &BTreeSet::new(),
         seen: &BTreeSet::new(),
-        categories: &Categories::NONE,
+        categories: &DigestCategories::NONE,
         planned: None,
     };
     bench.store.claim(&window, &events(&["a"]), &limits, at(20)).await.unwrap();
-    close(bench, 1, Outcome::Dropped).await;
-    let order = Order { by: "carol".into(), why: "ticket 812".into() };
-    let reopen = Reopen { order, digest_id: window.digest_id, may_duplicate: false };
+    close(bench, 1, DigestOutcome::Dropped).await;
+    let order = CommandContext { by: "carol".into(), why: "ticket 812".into() };
+    let reopen = ReopenCommand { order, digest_id: window.digest_id, may_duplicate: false };
     let input = ReopenInput { asked_at: at(900), key: window.key.clone(), reopen };
-    assert!(matches!(bench.store.reopen(&input, at(900)).await, Ok(Resumed::Claimed { .. })));
+    assert!(matches!(bench.store.reopen_digest(&input, at(900)).await, Ok(ReopenAnswer::Claimed { .. })));
     bench.store.put_message(&message(&window, "mail"), None).await.unwrap();
     let (number, _) = bench.begin(&window).await;
     assert!(bench.dot(&window, number).await);
-    bench.ended(&window, number, ends(AttemptClass::Sent, Outcome::Sent)).await;
+    bench.ended(&window, number, ends(AttemptClass::Sent, DigestOutcome::Sent)).await;
     let facts = bench.store.facts(&window.key).await.unwrap();
     assert!(facts.last_sent_at.is_some());
     assert_eq!(facts.last_slot_at, facts.last_sent_at);
 }
 
 pub async fn what_came_to_nothing_does_not_count_toward_the_cap(bench: &Bench) {
-    for (n, outcome) in [(1, Outcome::Failed), (2, Outcome::Dropped), (3, Outcome::Skipped), (4, Outcome::Suppressed)] {
+    for (n, outcome) in [
+        (1, DigestOutcome::Failed),
+        (2, DigestOutcome::Dropped),
+        (3, DigestOutcome::Skipped),
+        (4, DigestOutcome::Suppressed),
+    ] {
         assert_eq!(claim(bench, n, 10).await, Ok(1));
         close(bench, n, outcome).await;
     }
@@ -135,8 +144,8 @@ pub async fn what_came_to_nothing_does_not_count_toward_the_cap(bench: &Bench) {
         let (number, _) = bench.begin(&window).await;
         assert!(bench.dot(&window, number).await);
         match n {
-            5 => bench.ended(&window, number, ends(AttemptClass::Sent, Outcome::Sent)).await,
-            _ => bench.ended(&window, number, ends(AttemptClass::Ambiguous, Outcome::Ambiguous)).await,
+            5 => bench.ended(&window, number, ends(AttemptClass::Sent, DigestOutcome::Sent)).await,
+            _ => bench.ended(&window, number, ends(AttemptClass::Ambiguous, DigestOutcome::Ambiguous)).await,
         }
     }
     assert_eq!(claim(bench, 7, 30).await, Err(20));

@@ -6,14 +6,14 @@ use jiff::{SignedDuration, Timestamp};
 use tidings_model::{
     StoredWait,
     attempt::AttemptClass,
-    breaker::{Answer, Breaker, Cause, Sign, VersionedBreaker},
-    command::Order,
-    inbox::{Item, Kind, Lease, Next, next},
-    job::{Job, JobState, Task},
+    breaker::{BreakerCause, BreakerDecision, CircuitBreaker, RelayObservation, VersionedBreaker},
+    command::CommandContext,
+    inbox::{ForwarderStep, InboxItem, InboxItemKind, KeyLease, next},
+    job::{Job, JobState, JobTask},
     records::{AttemptStart, CapSpan},
-    subscription::{DeliveryResult, NoticeType, Settled, Subscription, retry_at},
-    troubled_run::{FoundRun, RunId, Trouble, try_again_after},
-    window::Outcome,
+    subscription::{DeliveryOutcomes, DeliveryResult, NoticeType, WebhookSubscription, retry_at},
+    troubled_run::{FoundRun, RunId, RunTrouble, try_again_after},
+    window::DigestOutcome,
 };
 use uuid::Uuid;
 
@@ -36,32 +36,32 @@ fn jumps() -> impl Iterator<Item = (String, Timestamp)> {
 
 /// What a call stored is free at once, or after the longest wait of its kind.
 async fn assert_free(kind: StoredWait, said: &str, is_free: impl AsyncFn(Timestamp) -> bool) {
-    assert!(is_free(now()).await || is_free(kind.farthest(now())).await, "{kind:?}, {said}");
+    assert!(is_free(now()).await || is_free(kind.latest_plausible(now())).await, "{kind:?}, {said}");
 }
 
 /// A breaker that opened for this cause at that time.
-fn opened(cause: Cause, opener: Uuid, at: Timestamp) -> Breaker {
-    let mut breaker = Breaker::closed();
+fn opened(cause: BreakerCause, opener: Uuid, at: Timestamp) -> CircuitBreaker {
+    let mut breaker = CircuitBreaker::closed();
     while breaker.open.is_none() {
-        breaker = breaker.after(opener, Sign::Fault(cause), "451 4.3.2 not now", at).unwrap();
+        breaker = breaker.after_attempt(opener, RelayObservation::Fault(cause), "451 4.3.2 not now", at).unwrap();
     }
     breaker
 }
 
-async fn put(bench: &Bench, name: &str, breaker: Breaker) {
+async fn put(bench: &Bench, name: &str, breaker: CircuitBreaker) {
     let first = VersionedBreaker { revision: 1, breaker };
     assert!(bench.store.put_breaker(name, &first, None, now()).await.unwrap());
 }
 
 pub async fn a_relay_is_left_alone_no_longer_than_its_cause_wants(bench: &Bench) {
-    for cause in Cause::ALL.into_iter().filter(|cause| *cause != Cause::Operator) {
+    for cause in BreakerCause::ALL.into_iter().filter(|cause| *cause != BreakerCause::Operator) {
         for (said, ahead) in jumps() {
             let relay = format!("{cause} {said}");
             put(bench, &relay, opened(cause, ONE, ahead)).await;
             for message in [ONE, TWO] {
                 assert_free(StoredWait::of_breaker(cause), &said, async |now| {
                     let breaker = bench.store.breakers().await.unwrap()[&relay].breaker.clone();
-                    !matches!(breaker.ask(message, now), Answer::Wait { .. })
+                    !matches!(breaker.admit_message(message, now), BreakerDecision::Wait { .. })
                 })
                 .await;
             }
@@ -71,12 +71,12 @@ pub async fn a_relay_is_left_alone_no_longer_than_its_cause_wants(bench: &Bench)
 
 pub async fn a_message_that_tries_a_relay_is_waited_for_no_longer_than_it_takes(bench: &Bench) {
     for (said, ahead) in jumps() {
-        let breaker = opened(Cause::Throttled, ONE, at(0));
-        let Answer::Try(tried) = breaker.ask(ONE, ahead) else { panic!("it may be tried, {said}") };
+        let breaker = opened(BreakerCause::Throttled, ONE, at(0));
+        let BreakerDecision::Try(tried) = breaker.admit_message(ONE, ahead) else { panic!("it may be tried, {said}") };
         put(bench, &said, *tried).await;
         assert_free(StoredWait::PROBE, &said, async |now| {
             let breaker = bench.store.breakers().await.unwrap()[&said].breaker.clone();
-            matches!(breaker.ask(TWO, now), Answer::Try(_))
+            matches!(breaker.admit_message(TWO, now), BreakerDecision::Try(_))
         })
         .await;
     }
@@ -86,18 +86,18 @@ pub async fn a_key_of_the_inbox_is_free_no_later_than_after_a_lease(bench: &Benc
     for failures in [0, 9] {
         for (said, ahead) in jumps() {
             let key = key(&format!("{said}, {failures}"));
-            let item = Item { key: key.clone(), kind: Kind::Event, json: "{}".into() };
-            bench.store.receive([item].into(), now()).await.unwrap();
-            let leased = bench.store.lease(ONE, std::slice::from_ref(&key), ahead).await.unwrap();
+            let item = InboxItem { key: key.clone(), kind: InboxItemKind::Event, json: "{}".into() };
+            bench.store.receive_items([item].into(), now()).await.unwrap();
+            let leased = bench.store.lease_keys(ONE, std::slice::from_ref(&key), ahead).await.unwrap();
             if failures > 0 {
-                let failed = Lease { failures, ..leased[0].1 }.failed(ahead);
-                bench.store.forwarded(ONE, &key, &[], failed, ahead).await.unwrap();
+                let failed = KeyLease { failures, ..leased[0].1 }.after_failure(ahead);
+                bench.store.mark_forwarded(ONE, &key, &[], failed, ahead).await.unwrap();
             }
             assert_free(StoredWait::INBOX_LEASE, &said, async |now| {
                 let mut found = bench.store.waiting_keys("", 99).await.unwrap();
                 found.retain(|found| found.key == key);
-                let is_free = matches!(next(found, 9, now), Next::Lease(_));
-                let leased = bench.store.lease(TWO, std::slice::from_ref(&key), now).await.unwrap();
+                let is_free = matches!(next(found, 9, now), ForwarderStep::Lease(_));
+                let leased = bench.store.lease_keys(TWO, std::slice::from_ref(&key), now).await.unwrap();
                 assert_eq!(!leased.is_empty(), is_free, "forwarder and store agree, {said}");
                 is_free
             })
@@ -108,8 +108,8 @@ pub async fn a_key_of_the_inbox_is_free_no_later_than_after_a_lease(bench: &Benc
 
 pub async fn a_job_and_its_place_are_free_no_later_than_after_a_lease(bench: &Bench) {
     for (n, (said, ahead)) in (1..).zip(jumps()) {
-        let order = Order { by: "token:1".into(), why: "ticket 812".into() };
-        let job = Job::new(Uuid::from_u128(n), Task::Release, "all".into(), Some("acme".into()), order, now());
+        let order = CommandContext { by: "token:1".into(), why: "ticket 812".into() };
+        let job = Job::new(Uuid::from_u128(n), JobTask::Release, "all".into(), Some("acme".into()), order, now());
         bench.store.post_job(&job).await.unwrap();
         assert_eq!(bench.store.lease_job(ONE, ahead).await.unwrap().map(|job| job.id), Some(job.id), "{said}");
         assert_free(StoredWait::JOB_LEASE, &said, async |now| {
@@ -138,7 +138,7 @@ pub async fn a_run_in_trouble_is_handled_no_later_than_after_the_longest_pause(b
     for (said, ahead) in jumps() {
         for lists in [false, true] {
             let id = RunId { workflow_id: key(&said).workflow_id(), run_id: format!("{said}, {lists}") };
-            let run = FoundRun { id: id.clone(), trouble: Trouble::TimedOut, since: at(10) };
+            let run = FoundRun { id: id.clone(), trouble: RunTrouble::TimedOut, since: at(10) };
             bench.store.put_ended_runs(&[run], "tidings", now()).await.unwrap();
             assert_eq!(bench.store.due_runs(99, ahead).await.unwrap().len(), 1, "{said}");
             if lists {
@@ -155,7 +155,7 @@ pub async fn a_run_in_trouble_is_handled_no_later_than_after_the_longest_pause(b
 }
 
 pub async fn a_notice_is_tried_again_no_later_than_after_the_longest_pause(bench: &Bench) {
-    let crm = Subscription {
+    let crm = WebhookSubscription {
         name: "crm".into(),
         url: "https://app.acme.example/notices".parse().unwrap(),
         events: NoticeType::ALL.into_iter().collect(),
@@ -174,7 +174,11 @@ pub async fn a_notice_is_tried_again_no_later_than_after_the_longest_pause(bench
         };
         let seq = ready(now()).await.unwrap().seq;
         let failed = vec![(seq, DeliveryResult::Refused, retry_at(ahead, 99, ahead))];
-        bench.store.settle_notices("crm", &Settled { failed, ..Settled::default() }, ahead).await.unwrap();
+        bench
+            .store
+            .settle_notices("crm", &DeliveryOutcomes { failed, ..DeliveryOutcomes::default() }, ahead)
+            .await
+            .unwrap();
         assert_free(StoredWait::NOTICE_RETRY, &said, async |now| {
             let is_ready = ready(now).await.is_some();
             assert!(is_ready || bench.store.next_notice("crm", now).await.unwrap().is_some(), "it is not forgotten");
@@ -192,7 +196,7 @@ pub async fn a_digest_of_the_future_holds_no_other_back(bench: &Bench) {
         let begun =
             async |now| bench.store.begin_attempt(window.digest_id, "relay", Duration::from_secs(100), now).await;
         assert!(matches!(begun(ahead).await.unwrap(), AttemptStart::Proceed { .. }));
-        assert!(bench.store.past_the_dot(window.digest_id, 1, ahead).await.unwrap());
+        assert!(bench.store.mark_in_doubt(window.digest_id, 1, ahead).await.unwrap());
         // For the reply to an attempt.
         let awaited = match begun(now()).await.unwrap() {
             AttemptStart::AwaitsReply { until, .. } => until,
@@ -200,14 +204,14 @@ pub async fn a_digest_of_the_future_holds_no_other_back(bench: &Bench) {
         };
         assert!(awaited <= now() + SignedDuration::from_secs(100), "{said}");
         let number = bench.store.attempts(window.digest_id).await.unwrap().len();
-        let sent = ends(AttemptClass::Sent, Outcome::Sent);
+        let sent = ends(AttemptClass::Sent, DigestOutcome::Sent);
         bench.store.end_attempt(window.digest_id, u32::try_from(number).unwrap(), &sent, ahead).await.unwrap();
         // For throttles, a minute after an urgent digest, and slots of the calendar.
         let facts = bench.store.facts(&window.key).await.unwrap();
         assert_eq!(facts.last_sent_at, Some(ahead), "{said}");
-        let facts = facts.believed(now());
+        let facts = facts.without_future_dates(now());
         let dates = [facts.last_sent_at, facts.last_slot_at, facts.last_schedule.as_ref().map(|last| last.at)];
-        let farthest = StoredWait::PAST.farthest(now());
+        let farthest = StoredWait::PAST.latest_plausible(now());
         assert!(dates.iter().flatten().all(|date| *date <= farthest), "{said}");
         // For the cap.
         let cap = CapSpan { most: 1, since: at(0), until: farthest };

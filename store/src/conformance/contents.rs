@@ -2,15 +2,15 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 use tidings_model::{
-    Event, Payload,
-    records::{Contents, Group, Item},
+    Event, EventPayload,
+    records::{DigestContents, DigestLine, LineItem},
     rules::contents::RECENT_EVENTS,
-    settings::{Categories, CategorySettings, Section, Shown},
+    settings::{CategorySettings, DigestCategories, DisplayLimits, SectionHeading},
 };
 
 use super::{Bench, at, event, shown, titled, window};
 
-async fn contents(bench: &Bench, events: &[Event], max_groups: u32) -> Contents {
+async fn contents(bench: &Bench, events: &[Event], max_groups: u32) -> DigestContents {
     bench.claim(&window(0), events, at(1)).await;
     bench.store.contents(&window(0), shown(max_groups)).await.unwrap()
 }
@@ -47,12 +47,13 @@ pub async fn lines_of_a_higher_priority_come_first_with_their_section(bench: &Be
     let of = |id: &str, category: &str| Event { category: category.into(), ..event(id) };
     let events = [of("1", "share"), of("2", "share"), of("3", "fix \"it\""), of("4", "comment"), of("5", "$.x")];
     bench.claim(&window(0), &events, at(1)).await;
-    let (code, money) = (Some(Section::new("fix \"it\"", "Code")), Some(Section::new("$.x", "Money")));
+    let (code, money) = (Some(SectionHeading::new("fix \"it\"", "Code")), Some(SectionHeading::new("$.x", "Money")));
     let placed = |section, priority| CategorySettings { section, priority, ..CategorySettings::default() };
     let categories = [("comment", None, 0), ("fix \"it\"", code.clone(), 2), ("$.x", money.clone(), 1)];
-    let categories: Categories =
+    let categories: DigestCategories =
         categories.into_iter().map(|(name, section, priority)| (name, placed(section, priority))).collect();
-    let lines = bench.store.contents(&window(0), Shown { categories: &categories, ..shown(3) }).await.unwrap().lines;
+    let lines =
+        bench.store.contents(&window(0), DisplayLimits { categories: &categories, ..shown(3) }).await.unwrap().lines;
     let lines: Vec<_> = lines.into_iter().map(|line| (line.category, line.section)).collect();
     let expected = [("fix \"it\"", code), ("$.x", money), ("share", None)];
     assert_eq!(lines, expected.map(|(category, section)| (category.to_owned(), section)));
@@ -78,7 +79,7 @@ pub async fn a_line_shows_its_latest_event_and_three_actors(bench: &Bench) {
     assert_eq!((tie.latest[0].actor.as_str(), &tie.latest[0].payload["title"]), ("Bo", &json!("y")));
 }
 
-async fn bench_line(bench: &Bench, events: &[Event]) -> Group {
+async fn bench_line(bench: &Bench, events: &[Event]) -> DigestLine {
     bench.claim(&window(1), events, at(1)).await;
     bench.store.contents(&window(1), shown(1)).await.unwrap().lines.remove(0)
 }
@@ -98,9 +99,9 @@ pub async fn a_line_shows_its_latest_events_and_folds_those_that_say_the_same(be
         says("f", "Ann", json!(null), -1),
     ];
     let three = bench_line(bench, &events).await.latest;
-    let all = Shown { items: 9, ..shown(1) };
+    let all = DisplayLimits { items: 9, ..shown(1) };
     let all = bench.store.contents(&window(1), all).await.unwrap().lines.remove(0).latest;
-    let told = |item: &Item| (item.count, item.at, item.actor.clone(), item.payload["title"].clone());
+    let told = |item: &LineItem| (item.count, item.at, item.actor.clone(), item.payload["title"].clone());
     let told: Vec<_> = all.iter().map(told).collect();
     let expected = [
         (1, at(3), "Ann", json!("Test")),
@@ -124,7 +125,7 @@ pub async fn events_of_which_a_reader_reads_the_same_fold_and_no_others(bench: &
         says("c", "Who \0 signs?", "https://a.example/#2", 3),
         says("d", "In May.", "https://a.example/#1", 4),
     ];
-    let shown = Shown { items: 9, ..shown(1) };
+    let shown = DisplayLimits { items: 9, ..shown(1) };
     bench.claim(&window(0), &events, at(1)).await;
     let items = bench.store.contents(&window(0), shown).await.unwrap().lines.remove(0).latest;
     let folded: Vec<_> = items.iter().map(|item| (item.count, item.payload["build"].clone())).collect();
@@ -133,7 +134,7 @@ pub async fn events_of_which_a_reader_reads_the_same_fold_and_no_others(bench: &
 
 pub async fn an_item_folds_no_more_than_the_recent_events(bench: &Bench) {
     let events: Vec<_> = (0..i64::from(RECENT_EVENTS) + 5).map(|n| on(&format!("e{n}"), "d1", n)).collect();
-    let same = events.into_iter().map(|event| Event { payload: Payload::default(), ..event });
+    let same = events.into_iter().map(|event| Event { payload: EventPayload::default(), ..event });
     let line = bench_line(bench, &same.collect::<Vec<_>>()).await;
     assert_eq!((line.count, line.latest.len()), (25, 1));
     assert_eq!((line.latest[0].count, line.latest[0].at), (RECENT_EVENTS.into(), at(24)));
@@ -188,14 +189,14 @@ pub async fn a_payload_comes_back_as_it_was(bench: &Bench) {
 }
 
 pub async fn an_empty_digest_has_no_lines(bench: &Bench) {
-    let empty = Contents { claimed_at: None, items: 0, groups: 0, counts: BTreeMap::new(), lines: vec![] };
+    let empty = DigestContents { claimed_at: None, items: 0, groups: 0, counts: BTreeMap::new(), lines: vec![] };
     assert_eq!(bench.store.contents(&window(0), shown(50)).await.unwrap(), empty);
-    assert_eq!(contents(bench, &[], 50).await, Contents { claimed_at: Some(at(1)), ..empty });
+    assert_eq!(contents(bench, &[], 50).await, DigestContents { claimed_at: Some(at(1)), ..empty });
 }
 
 pub async fn the_window_of_an_email_ends_with_its_first_claim(bench: &Bench) {
     let events = [event("a")];
-    let opened = bench.store.preview(&window(0), &events, &[].into(), shown(50)).await.unwrap();
+    let opened = bench.store.preview_claim(&window(0), &events, &[].into(), shown(50)).await.unwrap();
     assert_eq!(opened.claimed_at, None);
     for claimed in [7, 9] {
         bench.claim(&window(0), &events, at(claimed)).await;

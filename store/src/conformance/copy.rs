@@ -9,8 +9,8 @@ use uuid::Uuid;
 
 use super::{Bench, at, bench::Behind, message, schema_url, window};
 use crate::{
-    CopiedTable, CopyProgress, Installations as _, Ledger as _, Outbox as _, Postgres, Result, SoleFile, Sqlite,
-    Storage,
+    CopiedTable, CopyProgress, InstallationStore as _, Ledger as _, Outbox as _, PostgresStore, Result, SoleFile,
+    SqliteStore, StoreBackend,
 };
 
 const ADDRESS: &str = "postgres://***@db.example/tidings";
@@ -58,7 +58,7 @@ fn url_of(folder: &Path) -> String {
 
 /// An empty schema of PostgreSQL.
 struct Target {
-    store: Postgres,
+    store: PostgresStore,
     behind: PgPool,
     schema: String,
 }
@@ -67,7 +67,7 @@ impl Target {
     async fn new() -> Option<Self> {
         let (url, schema) = schema_url().await?;
         let behind = PgPool::connect(&url).await.unwrap();
-        Some(Self { store: Postgres::connect(&url).await.unwrap(), behind, schema })
+        Some(Self { store: PostgresStore::connect(&url).await.unwrap(), behind, schema })
     }
 
     async fn value(&self, sql: &'static str) -> String {
@@ -92,7 +92,7 @@ async fn refusal(url: &str, target: &Target) -> String {
 async fn a_copy_has_every_row_of_every_table() {
     let Some(target) = Target::new().await else { return };
     let (_folder, url) = filled().await;
-    let planned = Sqlite::connect(&url).await.unwrap().plan_copy(&target.store).await.unwrap();
+    let planned = SqliteStore::connect(&url).await.unwrap().plan_copy(&target.store).await.unwrap();
     let none = target.value("SELECT CAST(to_regclass('audit') AS TEXT)").await;
     assert_eq!(none, "", "a plan makes no tables");
 
@@ -149,19 +149,20 @@ async fn a_copied_file_is_refused_until_it_is_taken_up_again() {
     let there = target.store.installation().await.unwrap().unwrap();
     assert_eq!(there.identity, Uuid::from_u128(1));
 
-    let file = Sqlite::connect(&url).await.unwrap();
+    let file = SqliteStore::connect(&url).await.unwrap();
     let here = file.installation().await.unwrap().unwrap();
     assert_ne!(here.identity, there.identity, "an earlier version is refused by the namespace");
     drop(file);
-    let ready =
-        async || Storage::connect(&url).await.unwrap().ready().await.map(drop).map_err(|error| error.to_string());
+    let ready = async || {
+        StoreBackend::connect(&url).await.unwrap().checked_store().await.map(drop).map_err(|error| error.to_string())
+    };
     let error = ready().await.unwrap_err();
     assert!(error.contains(ADDRESS) && error.contains("tidings copy --undo"), "{error}");
     assert!(refusal(&url, &target).await.contains(ADDRESS));
 
     assert!(SoleFile::open(&url).await.unwrap().take_back().await.unwrap());
     assert_eq!(ready().await, Ok(()));
-    let file = Sqlite::connect(&url).await.unwrap();
+    let file = SqliteStore::connect(&url).await.unwrap();
     let again = file.installation().await.unwrap().unwrap();
     assert_eq!((again.identity, again.beat), (there.identity, there.beat));
     drop(file);
@@ -177,12 +178,12 @@ async fn a_database_with_rows_of_its_own_is_not_copied_into() {
     target.store.migrate().await.unwrap();
     let row = "INSERT INTO suppressions (tenant, address_lower, reason, detail, suppressed_at) VALUES ('acme', 'a', 'complaint', '', 0)";
     raw_sql(row).execute(&target.behind).await.unwrap();
-    let plan = Sqlite::connect(&url).await.unwrap().plan_copy(&target.store).await.unwrap_err().to_string();
+    let plan = SqliteStore::connect(&url).await.unwrap().plan_copy(&target.store).await.unwrap_err().to_string();
     for error in [plan, refusal(&url, &target).await] {
         assert!(error.contains("has rows already, in the table suppressions"), "{error}");
     }
     assert_eq!(target.value(AUDITED).await, "0");
-    Storage::connect(&url).await.unwrap().ready().await.map(drop).unwrap();
+    StoreBackend::connect(&url).await.unwrap().checked_store().await.map(drop).unwrap();
 
     // Where a worker was at work, it is not a fresh one.
     raw_sql("DELETE FROM suppressions; INSERT INTO installation (one, identity, beat, before_beat, beat_at) VALUES (1, 'x', 'x', 'x', 1)")
@@ -218,7 +219,7 @@ async fn an_interrupted_copy_leaves_nothing_and_is_repeated() {
     }
     drop(file);
     assert_eq!(target.value(AUDITED).await, "0");
-    Storage::connect(&url).await.unwrap().ready().await.map(drop).unwrap();
+    StoreBackend::connect(&url).await.unwrap().checked_store().await.map(drop).unwrap();
     copy(&url, &target).await.unwrap();
     assert_eq!(target.value(AUDITED).await, "3");
     target.finish().await;
@@ -257,7 +258,7 @@ async fn a_row_that_the_database_refuses_leaves_it_empty_and_the_file_in_use() {
     let error = refusal(&url, &target).await;
     assert!(error.contains("refuses"), "{error}");
     assert_eq!(target.value(AUDITED).await, "0");
-    Storage::connect(&url).await.unwrap().ready().await.map(drop).unwrap();
+    StoreBackend::connect(&url).await.unwrap().checked_store().await.map(drop).unwrap();
     raw_sql("ALTER TABLE notices DROP CONSTRAINT refuses").execute(&target.behind).await.unwrap();
     copy(&url, &target).await.unwrap();
     target.finish().await;
@@ -266,7 +267,7 @@ async fn a_row_that_the_database_refuses_leaves_it_empty_and_the_file_in_use() {
 #[tokio::test]
 async fn a_file_that_another_connection_has_open_is_not_opened_alone() {
     let (_folder, url) = filled().await;
-    let worker = Sqlite::connect(&url).await.unwrap();
+    let worker = SqliteStore::connect(&url).await.unwrap();
     let error = SoleFile::open(&url).await.err().unwrap().to_string();
     assert!(error.contains("stop every worker, gateway and command"), "{error}");
     drop(worker);

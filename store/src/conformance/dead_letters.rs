@@ -6,7 +6,7 @@ use futures::future::join_all;
 use tidings_model::{
     Key,
     decode::DeadLetter,
-    records::{DeadLetterFilter, DeadLetterId, DeadLetterRecord, Emitted, KeptLetter, Listed, Page},
+    records::{DeadLetterFilter, DeadLetterId, DeadLetterRecord, EmissionRecord, KeptLetter, ListPage, PageRequest},
     step::DeadLettersInput,
 };
 
@@ -29,7 +29,7 @@ fn id(run_id: &str, seq: u64) -> DeadLetterId {
 }
 
 fn all(limit: u32) -> DeadLetterFilter {
-    let page = Page { limit, after: None };
+    let page = PageRequest { limit, after: None };
     DeadLetterFilter { tenant: None, digest_type: None, user: None, since: None, until: None, page }
 }
 
@@ -140,7 +140,7 @@ pub async fn pages_of_dead_letters_neither_repeat_nor_leave_out_a_row(bench: &Be
     bench.bury("digest/acme/activity/bo", "s", &[1, 2], 0).await;
     let (mut filter, mut listed) = (all(2), Vec::new());
     loop {
-        let Listed { rows, next } = bench.store.dead_letters(&filter).await.unwrap();
+        let ListPage { rows, next } = bench.store.dead_letters(&filter).await.unwrap();
         assert!(rows.len() <= 2);
         listed.extend(rows.into_iter().map(|letter| letter.id.to_string()));
         // A newer letter moves no row of the pages that follow.
@@ -162,7 +162,7 @@ pub async fn a_dead_letter_is_marked_as_emitted_once_with_an_entry_for_each_key(
     let keys: BTreeSet<Key> = ["bo", "cy"].map(key).into();
     let first = entry(5, "carol", "dead_letter_emit");
     assert_eq!(bench.store.mark_emitted(&id("r", 1), &keys, &first).await.unwrap(), None);
-    let emitted = Emitted { at: at(5), by: "carol".into() };
+    let emitted = EmissionRecord { at: at(5), by: "carol".into() };
     let second = entry(6, "dan", "dead_letter_emit");
     let refused = bench.store.mark_emitted(&id("r", 1), &keys, &second).await.unwrap();
     assert_eq!(refused.as_ref(), Some(&emitted));

@@ -2,9 +2,10 @@ use futures::future::join_all;
 use tidings_model::{
     Key, PersonId,
     records::{
-        AuditEntry, Page, Preferences, Reason, Recipient, RecipientChange, Suppression, SuppressionFilter, Wish,
+        AuditEntry, PageRequest, Preferences, PreferencesChange, Recipient, RecipientChange, Suppression,
+        SuppressionFilter, SuppressionReason,
     },
-    step::{AuditInput, Note},
+    step::{AuditInput, AuditNote},
 };
 
 use super::{Bench, at, entry, key, recipient};
@@ -115,14 +116,14 @@ pub async fn a_directorys_answer_is_kept_until_there_is_none(bench: &Bench) {
     let suppression = Suppression {
         tenant: ann.tenant.clone(),
         address: "moved@example.com".into(),
-        reason: Reason::HardBounce,
+        reason: SuppressionReason::HardBounce,
         detail: "550 5.1.1".into(),
         at: at(1),
     };
     bench.store.suppress(&suppression).await.unwrap();
     let moved = Recipient { address: "Moved@example.com".into(), zone: "Asia/Tokyo".into(), ..ann.clone() };
     let elsewhere = keep(&moved, true, 30).await;
-    assert!(elsewhere.revision > again.revision && elsewhere.suppressed == Some(Reason::HardBounce));
+    assert!(elsewhere.revision > again.revision && elsewhere.suppressed == Some(SuppressionReason::HardBounce));
     assert!(keep(&ann, false, 40).await.recipient.is_none());
     assert!(keep(&ann, true, 50).await.revision > elsewhere.revision, "another zone would go unnoticed");
     // A row of an import is not the directory's to delete.
@@ -172,14 +173,15 @@ pub async fn consent_is_per_key_and_audited_when_it_changes(bench: &Bench) {
     assert_eq!(bench.value(rows).await, "3");
 }
 
-fn wish(digest_type: &str, seen_revision: u64, category: &str, consent: bool) -> Wish {
+fn wish(digest_type: &str, seen_revision: u64, category: &str, consent: bool) -> PreferencesChange {
     let key = Key { digest_type: digest_type.into(), ..key("ann") };
-    Wish { key, seen_revision, seen_consent: true, preferences: off(category), consent }
+    PreferencesChange { key, seen_revision, seen_consent: true, preferences: off(category), consent }
 }
 
 pub async fn wishes_of_a_recipient_come_true_together_or_not_at_all(bench: &Bench) {
-    let put =
-        async |wishes: &[Wish], seconds| bench.store.put_wishes(wishes, at(seconds), "from a page").await.unwrap();
+    let put = async |wishes: &[PreferencesChange], seconds| {
+        bench.store.put_wishes(wishes, at(seconds), "from a page").await.unwrap()
+    };
     let first = [wish("activity", 0, "share", true), wish("alerts", 0, "low", false)];
     let keys: Vec<_> = first.iter().map(|wish| wish.key.clone()).collect();
     for changed in [keys.clone(), Vec::new()] {
@@ -198,7 +200,7 @@ pub async fn wishes_of_a_recipient_come_true_together_or_not_at_all(bench: &Benc
         assert_eq!(put(&wishes, 2).await, None);
         assert!(facts(&keys[0]).await == activity && facts(&keys[1]).await == alerts);
     }
-    let again = Wish { seen_consent: false, ..wish("alerts", 1, "low", true) };
+    let again = PreferencesChange { seen_consent: false, ..wish("alerts", 1, "low", true) };
     assert_eq!(put(&[again], 3).await, Some(vec![keys[1].clone()]));
     assert!(facts(&keys[1]).await.consent);
     let rows = "SELECT CAST(COUNT(*) AS TEXT) FROM audit
@@ -217,11 +219,12 @@ pub async fn of_two_wishes_at_once_one_comes_true(bench: &Bench) {
 }
 
 pub async fn a_command_is_audited_once_however_often_it_is_told(bench: &Bench) {
-    let note = |at, action: &str| Note { at, by: "ann".into(), action: action.into(), why: "ticket 812 \0".into() };
+    let note =
+        |at, action: &str| AuditNote { at, by: "ann".into(), action: action.into(), why: "ticket 812 \0".into() };
     let input =
         AuditInput { key: key("ann"), notes: vec![note(at(1), "hold"), note(at(2), "release"), note(at(3), "hold")] };
     for _ in 0..2 {
-        bench.store.audit(&input).await.unwrap();
+        bench.store.record_audit(&input).await.unwrap();
     }
     let rows = "SELECT CAST(COUNT(*) AS TEXT) FROM audit WHERE user_id = 'ann' AND actor = 'ann' AND digest_id IS NULL";
     assert_eq!(bench.value(rows).await, "3");
@@ -230,7 +233,9 @@ pub async fn a_command_is_audited_once_however_often_it_is_told(bench: &Bench) {
 pub async fn a_suppression_ignores_spelling_and_stays_within_its_tenant(bench: &Bench) {
     let elsewhere = Recipient { tenant: "other".into(), ..recipient("ann", "ÄNN@BÜCHER.example") };
     bench.store.put_recipients(&[recipient("ann", "Änn@Bücher.example"), elsewhere], at(0)).await.unwrap();
-    for (reason, seconds) in [(Reason::Complaint, 2), (Reason::HardBounce, 1), (Reason::HardBounce, 3)] {
+    for (reason, seconds) in
+        [(SuppressionReason::Complaint, 2), (SuppressionReason::HardBounce, 1), (SuppressionReason::HardBounce, 3)]
+    {
         let suppression = Suppression {
             tenant: "acme".into(),
             address: "änn@XN--BCHER-KVA.example".into(),
@@ -240,7 +245,7 @@ pub async fn a_suppression_ignores_spelling_and_stays_within_its_tenant(bench: &
         };
         bench.store.suppress(&suppression).await.unwrap();
     }
-    assert_eq!(bench.store.facts(&key("ann")).await.unwrap().suppressed, Some(Reason::HardBounce));
+    assert_eq!(bench.store.facts(&key("ann")).await.unwrap().suppressed, Some(SuppressionReason::HardBounce));
     let times = "SELECT CAST(SUM(suppressed_at) AS TEXT) FROM suppressions WHERE tenant = 'acme'";
     let earliest = at(1).as_millisecond() + at(2).as_millisecond();
     assert_eq!(bench.value(times).await, earliest.to_string(), "of each reason the earliest");
@@ -254,7 +259,7 @@ pub async fn an_operators_suppression_is_audited_once_without_the_address(bench:
     let suppression = |address: &str, seconds| Suppression {
         tenant: "acme".into(),
         address: address.into(),
-        reason: Reason::HardBounce,
+        reason: SuppressionReason::HardBounce,
         detail: "imported".into(),
         at: at(seconds),
     };
@@ -271,29 +276,41 @@ pub async fn an_operators_suppression_is_audited_once_without_the_address(bench:
         };
         assert_eq!(bench.value(audited).await, rows);
     }
-    assert_eq!(bench.store.suppressed("acme", "bo@EXAMPLE.com").await.unwrap(), [Reason::HardBounce]);
+    assert_eq!(
+        bench.store.suppression_reasons("acme", "bo@EXAMPLE.com").await.unwrap(),
+        [SuppressionReason::HardBounce]
+    );
 }
 
 pub async fn a_suppression_is_listed_and_lifted_with_an_audit_entry_that_has_no_address(bench: &Bench) {
     bench.store.put_recipients(&[recipient("ann", "Ann@example.com")], at(0)).await.unwrap();
-    for (tenant, reason, seconds) in
-        [("acme", Reason::Complaint, 1), ("acme", Reason::SoftBounces, 2), ("other", Reason::HardBounce, 3)]
-    {
+    for (tenant, reason, seconds) in [
+        ("acme", SuppressionReason::Complaint, 1),
+        ("acme", SuppressionReason::SoftBounces, 2),
+        ("other", SuppressionReason::HardBounce, 3),
+    ] {
         let (tenant, address) = (tenant.to_owned(), "ann@example.com".to_owned());
         let suppression = Suppression { tenant, address, reason, detail: "said so".into(), at: at(seconds) };
         bench.store.suppress(&suppression).await.unwrap();
     }
     let listed = async |tenant: Option<&str>, address: Option<&str>, limit| {
         let (tenant, address) = (tenant.map(str::to_owned), address.map(str::to_owned));
-        let filter = SuppressionFilter { tenant, address, page: Page { limit, after: None } };
+        let filter = SuppressionFilter { tenant, address, page: PageRequest { limit, after: None } };
         let found = bench.store.suppressions(&filter).await.unwrap().rows;
         found.into_iter().map(|suppression| suppression.reason).collect::<Vec<_>>()
     };
-    assert_eq!(listed(None, None, 9).await, [Reason::HardBounce, Reason::SoftBounces, Reason::Complaint]);
-    assert_eq!(listed(Some("acme"), Some("ANN@example.com"), 1).await, [Reason::SoftBounces]);
+    assert_eq!(
+        listed(None, None, 9).await,
+        [SuppressionReason::HardBounce, SuppressionReason::SoftBounces, SuppressionReason::Complaint]
+    );
+    assert_eq!(listed(Some("acme"), Some("ANN@example.com"), 1).await, [SuppressionReason::SoftBounces]);
     assert_eq!(listed(None, Some("bo@example.com"), 9).await, []);
-    let mut filter = SuppressionFilter { tenant: None, address: None, page: Page { limit: 1, after: None } };
-    for (reason, more) in [(Reason::HardBounce, true), (Reason::SoftBounces, true), (Reason::Complaint, false)] {
+    let mut filter = SuppressionFilter { tenant: None, address: None, page: PageRequest { limit: 1, after: None } };
+    for (reason, more) in [
+        (SuppressionReason::HardBounce, true),
+        (SuppressionReason::SoftBounces, true),
+        (SuppressionReason::Complaint, false),
+    ] {
         let page = bench.store.suppressions(&filter).await.unwrap();
         assert_eq!((page.rows[0].reason, page.next.is_some()), (reason, more));
         filter.page.after = page.next;
@@ -306,11 +323,11 @@ pub async fn a_suppression_is_listed_and_lifted_with_an_audit_entry_that_has_no_
         why: "the mailbox is empty again".into(),
     };
     let lift = async |reason| bench.store.lift("acme", "Ann@Example.com", reason, &entry).await.unwrap();
-    assert_eq!(lift(Some(Reason::HardBounce)).await, []);
-    assert_eq!(lift(Some(Reason::SoftBounces)).await, [Reason::SoftBounces]);
-    assert_eq!(listed(Some("acme"), None, 9).await, [Reason::Complaint]);
-    assert_eq!(lift(None).await, [Reason::Complaint]);
-    assert_eq!((lift(None).await, listed(None, None, 9).await), (vec![], vec![Reason::HardBounce]));
+    assert_eq!(lift(Some(SuppressionReason::HardBounce)).await, []);
+    assert_eq!(lift(Some(SuppressionReason::SoftBounces)).await, [SuppressionReason::SoftBounces]);
+    assert_eq!(listed(Some("acme"), None, 9).await, [SuppressionReason::Complaint]);
+    assert_eq!(lift(None).await, [SuppressionReason::Complaint]);
+    assert_eq!((lift(None).await, listed(None, None, 9).await), (vec![], vec![SuppressionReason::HardBounce]));
     let audited =
         "SELECT CAST(COUNT(*) AS TEXT) FROM audit WHERE tenant = 'acme' AND user_id = 'ann' AND actor = 'carol'
                    AND action IN ('suppression_lift soft_bounces', 'suppression_lift complaint')";

@@ -5,16 +5,19 @@ use std::collections::BTreeSet;
 use tidings_model::{
     MessageKey,
     attempt::AttemptClass,
-    command::{Order, Reopen},
-    delivery_events::{Bounce, Kind, Report, Reported, Which},
+    command::{CommandContext, ReopenCommand},
+    delivery_events::{BounceKind, CheckedDeliveryEvent, DeliveryReport, MessageReference, ReportKind},
     message::{
-        command::Retry,
-        contract::{Retried, RetryInput},
+        command::RetryCommand,
+        contract::{RetryInput, RetryResult},
     },
-    records::{Erased, HeldId, MessageFilter, MessageState, Page, Part, Reason, Suppression, SuppressionFilter},
-    retention::{self, Cutoff},
-    step::{ReopenInput, Resumed},
-    window::Outcome,
+    records::{
+        ErasedRows, HeldId, MessageFilter, MessageState, PageRequest, PersonRowKind, Suppression, SuppressionFilter,
+        SuppressionReason,
+    },
+    retention::{self, RetentionCutoff},
+    step::{ReopenAnswer, ReopenInput},
+    window::DigestOutcome,
 };
 
 use super::{
@@ -22,7 +25,7 @@ use super::{
     people::{ann, everything},
     recipient, window, window_of,
 };
-use crate::archive::{Archive, LinesAbout, Whose};
+use crate::archive::{Archive, LineOwner, LinesAbout};
 
 fn types() -> BTreeSet<String> {
     ["activity".to_owned()].into()
@@ -35,23 +38,23 @@ impl Bench {
     }
 
     /// Erases ann in as many calls as it takes, and begins again with the first step after each `calls` of them.
-    async fn erase(&self, calls: usize) -> Erased {
-        let mut erased = Erased::default();
+    async fn erase(&self, calls: usize) -> ErasedRows {
+        let mut erased = ErasedRows::default();
         while let (done, false) = self.erase_until_a_crash(calls).await {
             erased += done;
         }
-        assert_eq!(self.left(&self.addresses_of_ann().await).await, Erased::default());
+        assert_eq!(self.left(&self.addresses_of_ann().await).await, ErasedRows::default());
         erased
     }
 
-    async fn left(&self, addresses: &BTreeSet<String>) -> Erased {
-        self.store.erasable(&ann(), &types(), addresses).await.unwrap()
+    async fn left(&self, addresses: &BTreeSet<String>) -> ErasedRows {
+        self.store.preview_erasure(&ann(), &types(), addresses).await.unwrap()
     }
 
     /// `true`: there was nothing left to do.
-    async fn erase_until_a_crash(&self, calls: usize) -> (Erased, bool) {
+    async fn erase_until_a_crash(&self, calls: usize) -> (ErasedRows, bool) {
         let addresses = self.addresses_of_ann().await;
-        let mut erased = Erased::default();
+        let mut erased = ErasedRows::default();
         if self.left(&addresses).await.is_nothing() {
             return (erased, true);
         }
@@ -70,7 +73,7 @@ impl Bench {
         }
         step!(self.store.erase_addresses(&ann(), &addresses));
         while !step!(self.store.erase_digests(&key("ann"), at(900))).is_nothing() {}
-        let page = Page { limit: 500, after: None };
+        let page = PageRequest { limit: 500, after: None };
         step!(async { self.store.erase_messages(&ann(), &addresses, &page, at(900)).await.map(|(done, _)| done) });
         step!(self.store.erase_choices(&ann(), &types()));
         step!(self.store.erase_recipient(&ann()));
@@ -89,7 +92,7 @@ pub async fn an_erasure_leaves_no_text_of_a_person_and_all_of_others(bench: &Ben
     let counted = bench.left(&bench.addresses_of_ann().await).await;
     let erased = bench.erase(usize::MAX).await;
     assert_eq!(erased, counted, "a dry run counts the same");
-    let expected = Erased {
+    let expected = ErasedRows {
         recipients: 1,
         preferences: 1,
         consents: 1,
@@ -111,11 +114,11 @@ pub async fn an_erasure_leaves_no_text_of_a_person_and_all_of_others(bench: &Ben
     }
     let digests = bench.store.digests(&key("ann"), 9).await.unwrap();
     let ends: Vec<_> = digests.into_iter().map(|digest| (digest.items, digest.closed.unwrap().outcome)).collect();
-    assert_eq!(ends, [(1, Outcome::Failed), (1, Outcome::Dropped), (2, Outcome::Sent)]);
+    assert_eq!(ends, [(1, DigestOutcome::Failed), (1, DigestOutcome::Dropped), (2, DigestOutcome::Sent)]);
     let rows =
         "SELECT CAST(COUNT(*) AS TEXT) FROM events WHERE user_id = 'ann' AND event_id = 'e1' AND category = 'comment'";
     assert_eq!(bench.value(rows).await, "1", "an event that comes again is known");
-    assert_eq!(bench.erase(usize::MAX).await, Erased::default(), "once more");
+    assert_eq!(bench.erase(usize::MAX).await, ErasedRows::default(), "once more");
 }
 
 pub async fn an_erasure_goes_on_after_a_crash_between_any_two_steps(bench: &Bench) {
@@ -123,24 +126,30 @@ pub async fn an_erasure_goes_on_after_a_crash_between_any_two_steps(bench: &Benc
     assert_eq!(bench.erase(1).await.events, 4);
     let left = bench.texts().await;
     assert!(!left.contains("mark"), "{left}");
-    assert_eq!(bench.store.suppressed("acme", "ann.mark@example.com").await.unwrap(), [Reason::Complaint]);
+    assert_eq!(
+        bench.store.suppression_reasons("acme", "ann.mark@example.com").await.unwrap(),
+        [SuppressionReason::Complaint]
+    );
 }
 
 pub async fn a_suppression_holds_for_an_erased_address_that_comes_back(bench: &Bench) {
     everything(bench).await;
     bench.erase(usize::MAX).await;
-    assert_eq!(bench.store.suppressed("acme", "ANN.mark@example.com").await.unwrap(), [Reason::Complaint]);
-    assert_eq!(bench.store.suppressed("other", "ANN.mark@example.com").await.unwrap(), []);
+    assert_eq!(
+        bench.store.suppression_reasons("acme", "ANN.mark@example.com").await.unwrap(),
+        [SuppressionReason::Complaint]
+    );
+    assert_eq!(bench.store.suppression_reasons("other", "ANN.mark@example.com").await.unwrap(), []);
     bench.store.put_recipients(&[recipient("new", "Ann.MARK@example.com")], at(950)).await.unwrap();
-    assert_eq!(bench.store.facts(&key("new")).await.unwrap().suppressed, Some(Reason::Complaint));
-    let page = Page { limit: 9, after: None };
+    assert_eq!(bench.store.facts(&key("new")).await.unwrap().suppressed, Some(SuppressionReason::Complaint));
+    let page = PageRequest { limit: 9, after: None };
     let address = Some("ann.mark@example.com".into());
     let filter = SuppressionFilter { tenant: Some("acme".into()), address, page };
     let listed = bench.store.suppressions(&filter).await.unwrap().rows;
     assert!(listed.len() == 1 && listed[0].address.starts_with("erased:") && listed[0].detail.is_empty());
     let entry = super::entry(960, "carol", "suppression_lift");
     let lifted = bench.store.lift("acme", "ann.mark@example.com", None, &entry).await.unwrap();
-    assert_eq!(lifted, [Reason::Complaint]);
+    assert_eq!(lifted, [SuppressionReason::Complaint]);
     assert_eq!(bench.store.facts(&key("new")).await.unwrap().suppressed, None);
 }
 
@@ -149,7 +158,7 @@ pub async fn nothing_under_way_brings_an_erased_address_back(bench: &Bench) {
     let sending = window(1);
     bench.claim(&sending, &events(&["e1"]), at(1)).await;
     let mark = "Ann.Mark@example.com";
-    let message = tidings_model::records::Message { envelope_to: mark.into(), ..super::message(&sending, mark) };
+    let message = tidings_model::records::OutboxMessage { envelope_to: mark.into(), ..super::message(&sending, mark) };
     bench.store.put_message(&message, None).await.unwrap();
     let (number, _) = bench.begin(&sending).await;
     assert!(bench.dot(&sending, number).await);
@@ -159,28 +168,34 @@ pub async fn nothing_under_way_brings_an_erased_address_back(bench: &Bench) {
     let suppression = Suppression {
         tenant: "acme".into(),
         address: mark.into(),
-        reason: Reason::HardBounce,
+        reason: SuppressionReason::HardBounce,
         detail: format!("550 {mark}"),
         at: at(901),
     };
     let end = tidings_model::records::AttemptEnd {
         reply: format!("550 {mark}"),
         suppress: Some(suppression),
-        ..ends(AttemptClass::HardBounce, Outcome::Failed)
+        ..ends(AttemptClass::HardBounce, DigestOutcome::Failed)
     };
     bench.ended(&sending, number, end).await;
-    assert_eq!(bench.outcome(&sending).await, Some(Outcome::Ambiguous));
+    assert_eq!(bench.outcome(&sending).await, Some(DigestOutcome::Ambiguous));
     // The provider reports later still.
-    let report = Report {
+    let report = DeliveryReport {
         diagnostic: format!("no such user {mark}"),
         url: Some(format!("https://app.example.com/{mark}")),
-        ..Report::new(Kind::Bounced(Bounce::Hard), at(950))
+        ..DeliveryReport::new(ReportKind::Bounced(BounceKind::Hard), at(950))
     };
-    let of = vec![Which::Id(sending.digest_id)];
-    let event =
-        Reported { relay: Some("relay".into()), reports_for: Vec::new(), tenant: None, of, report, event_id: None };
+    let of = vec![MessageReference::Id(sending.digest_id)];
+    let event = CheckedDeliveryEvent {
+        relay: Some("relay".into()),
+        reports_for: Vec::new(),
+        tenant: None,
+        of,
+        report,
+        event_id: None,
+    };
     bench.store.put_delivery_event(&event, 5, at(951)).await.unwrap().unwrap();
-    assert_eq!(bench.store.suppressed("acme", mark).await.unwrap(), [Reason::HardBounce]);
+    assert_eq!(bench.store.suppression_reasons("acme", mark).await.unwrap(), [SuppressionReason::HardBounce]);
     let left = bench.texts().await;
     assert!(!left.contains("mark"), "{left}");
 }
@@ -188,21 +203,26 @@ pub async fn nothing_under_way_brings_an_erased_address_back(bench: &Bench) {
 pub async fn an_erased_digest_or_message_is_not_sent_again(bench: &Bench) {
     everything(bench).await;
     bench.erase(usize::MAX).await;
-    let order = Order { by: "carol".into(), why: "test".into() };
-    let reopen = Reopen { order: order.clone(), digest_id: window_of(&key("ann"), 2).digest_id, may_duplicate: true };
+    let order = CommandContext { by: "carol".into(), why: "test".into() };
+    let reopen =
+        ReopenCommand { order: order.clone(), digest_id: window_of(&key("ann"), 2).digest_id, may_duplicate: true };
     let input = ReopenInput { asked_at: at(990), key: key("ann"), reopen };
-    let Resumed::Refused { why } = bench.store.reopen(&input, at(990)).await.unwrap() else { panic!("reopened") };
+    let ReopenAnswer::Refused { why } = bench.store.reopen_digest(&input, at(990)).await.unwrap() else {
+        panic!("reopened")
+    };
     assert!(why.contains("its recipient was erased"), "{why}");
     let single = MessageKey { tenant: "acme".into(), key: "welcome ann".into() };
-    let retry = Retry { order, may_duplicate: true };
+    let retry = RetryCommand { order, may_duplicate: true };
     let input = RetryInput { asked_at: at(990), key: single, retry };
-    let Retried::Refused { why } = bench.store.retry_message(&input, at(990)).await.unwrap() else { panic!("queued") };
+    let RetryResult::Refused { why } = bench.store.retry_message(&input, at(990)).await.unwrap() else {
+        panic!("queued")
+    };
     assert!(why.contains("its recipient was erased"), "{why}");
-    let page = Page { limit: 9, after: None };
+    let page = PageRequest { limit: 9, after: None };
     let filter = MessageFilter { tenant: Some("acme".into()), state: Some(MessageState::Cancelled), page };
     assert_eq!(bench.store.messages(&filter).await.unwrap().rows.len(), 1, "the single one was queued");
     // A late call of the workflow writes more under the digest that ended.
-    bench.store.stash(&window(9), &events(&["late"]), None, at(991)).await.unwrap();
+    bench.store.stash_events(&window(9), &events(&["late"]), None, at(991)).await.unwrap();
     let left = bench.left(&bench.addresses_of_ann().await).await;
     assert_eq!((left.digests, left.events), (1, 1));
     bench.erase(usize::MAX).await;
@@ -213,9 +233,9 @@ pub async fn an_address_that_another_person_has_stays_theirs(bench: &Bench) {
     bench.store.put_recipients(&[recipient("spouse", "ann.MARK@example.com")], at(800)).await.unwrap();
     bench.erase(usize::MAX).await;
     let facts = bench.store.facts(&key("spouse")).await.unwrap();
-    assert_eq!(facts.suppressed, Some(Reason::Complaint));
+    assert_eq!(facts.suppressed, Some(SuppressionReason::Complaint));
     assert!(facts.recipient.is_some() && bench.store.facts(&key("ann")).await.unwrap().recipient.is_none());
-    let page = Page { limit: 9, after: None };
+    let page = PageRequest { limit: 9, after: None };
     let filter = SuppressionFilter { tenant: None, address: None, page };
     let listed = bench.store.suppressions(&filter).await.unwrap().rows;
     assert!(listed.iter().any(|suppression| suppression.address == "ann.mark@example.com"));
@@ -225,30 +245,31 @@ pub async fn the_archive_loses_the_lines_of_a_person(bench: &Bench) {
     everything(bench).await;
     let folder = tempfile::tempdir().unwrap();
     let archive = Archive::new(folder.path().to_owned());
-    for kind in retention::Kind::ALL {
-        let cutoff = Cutoff { kind, before: at(100_000) };
+    for kind in retention::RetentionKind::ALL {
+        let cutoff = RetentionCutoff { kind, before: at(100_000) };
         bench.store.purge(cutoff, 500, Some(&archive), &[], at(100_000)).await.unwrap();
     }
     let lines = async || LinesAbout {
         tenants: [ann().tenant].into(),
-        whose: Whose::Ids(bench.store.held_ids(&ann()).await.unwrap()),
+        whose: LineOwner::Ids(bench.store.held_ids(&ann()).await.unwrap()),
         addresses: bench.addresses_of_ann().await,
         messages: bench.digests_of_ann().await,
         pseudonyms: bench.store.pseudonyms().await.unwrap(),
     };
-    let archived = archive.count(lines().await).await.unwrap();
+    let archived = archive.count_lines(lines().await).await.unwrap();
     assert!(archived >= 4, "{archived}");
-    assert_eq!(archive.forget(lines().await).await.unwrap(), archived);
-    assert_eq!(archive.count(lines().await).await.unwrap(), 0);
+    assert_eq!(archive.forget_lines(lines().await).await.unwrap(), archived);
+    assert_eq!(archive.count_lines(lines().await).await.unwrap(), 0);
     let bo = vec![HeldId { user: "bo".into(), since: None, until: None }];
-    let bos = LinesAbout { whose: Whose::Ids(bo), ..lines().await };
-    assert!(archive.count(bos).await.unwrap() > 0);
+    let bos = LinesAbout { whose: LineOwner::Ids(bo), ..lines().await };
+    assert!(archive.count_lines(bos).await.unwrap() > 0);
 }
 
 impl Bench {
     async fn digests_of_ann(&self) -> BTreeSet<String> {
-        let page = Page { limit: 500, after: None };
-        let listed = self.store.held(&key("ann"), &BTreeSet::new(), Part::Digests, &page).await.unwrap();
+        let page = PageRequest { limit: 500, after: None };
+        let listed =
+            self.store.person_rows(&key("ann"), &BTreeSet::new(), PersonRowKind::Digests, &page).await.unwrap();
         listed.rows.iter().map(|row| row["digest_id"].as_str().unwrap().to_owned()).collect()
     }
 }

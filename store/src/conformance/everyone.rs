@@ -6,32 +6,35 @@ use std::collections::BTreeSet;
 use tidings_model::{
     Key, MessageKey, PersonId, Retract,
     decode::DeadLetter,
-    records::{Erased, Message, Origin, Page, Part, Preferences, Reason, Recipient, Suppression},
+    records::{
+        ErasedRows, MessageOrigin, OutboxMessage, PageRequest, PersonRowKind, Preferences, Recipient, Suppression,
+        SuppressionReason,
+    },
     step::DeadLettersInput,
 };
 
 use super::{Bench, at, entry, events, message, recipient, titled, window_of};
-use crate::catalogue::{TABLES, Table, Whose};
+use crate::catalogue::{CatalogueTable, RowOwner, TABLES};
 
 pub async fn each_table_is_in_the_catalogue(bench: &Bench) {
     let tables: BTreeSet<_> = bench.tables().await.into_iter().collect();
     let catalogue: BTreeSet<_> = TABLES.iter().map(|table| table.name.to_owned()).collect();
     assert_eq!(tables, catalogue, "a table without a decision about people");
     for table in TABLES {
-        let Table { name, whose, .. } = table;
+        let CatalogueTable { name, whose, .. } = table;
         let columns: BTreeSet<_> = bench.columns(name).await.into_iter().collect();
         let catalogue: BTreeSet<_> = table.all_columns().map(str::to_owned).collect();
         assert_eq!(columns, catalogue, "a column of {name} without a decision about people");
         let names_somebody = columns.contains("user_id") || columns.contains("workflow_id");
-        let is_known = matches!(whose, Whose::Person | Whose::Key | Whose::Id);
+        let is_known = matches!(whose, RowOwner::Person | RowOwner::Key | RowOwner::Id);
         assert_eq!(names_somebody, is_known, "{name}: {whose:?}, {columns:?}");
     }
 }
 
 /// The tables of people, each with the way that leads to them.
-pub(super) fn of_people() -> impl Iterator<Item = (&'static str, Whose)> {
+pub(super) fn of_people() -> impl Iterator<Item = (&'static str, RowOwner)> {
     let tables = TABLES.iter().map(|table| (table.name, table.whose));
-    tables.filter(|(_, whose)| matches!(whose, Whose::Person | Whose::Key))
+    tables.filter(|(_, whose)| matches!(whose, RowOwner::Person | RowOwner::Key))
 }
 
 /// A type that no file has.
@@ -48,7 +51,7 @@ pub(super) async fn put(bench: &Bench, table: &str, key: &Key) {
             let suppression = Suppression {
                 tenant: tenant.clone(),
                 address: "mark@example.com".into(),
-                reason: Reason::Complaint,
+                reason: SuppressionReason::Complaint,
                 detail: "MARK".into(),
                 at: at(1),
             };
@@ -68,16 +71,16 @@ pub(super) async fn put(bench: &Bench, table: &str, key: &Key) {
         "digests" | "events" => {
             let mut events = events(&["e1"]);
             events[0].payload = titled("MARK".into());
-            bench.store.stash(&window_of(key, 1), &events, None, at(1)).await.unwrap();
+            bench.store.stash_events(&window_of(key, 1), &events, None, at(1)).await.unwrap();
         }
         "retracts" => bench.store.put_retracts(key, &[Retract::Event("MARK".into())], at(1)).await.unwrap(),
         "messages" => {
             let of = MessageKey { tenant: tenant.clone(), key: format!("welcome {user}") };
             let id = of.message_id();
-            let origin = Origin::Single { key: of, user: Some(user.clone()), content_sha256: "00".into() };
+            let origin = MessageOrigin::Single { key: of, user: Some(user.clone()), content_sha256: "00".into() };
             let single = message(&window_of(key, 1), "MARK");
             let single =
-                Message { id, origin, subject: "MARK".into(), envelope_to: "mark@example.com".into(), ..single };
+                OutboxMessage { id, origin, subject: "MARK".into(), envelope_to: "mark@example.com".into(), ..single };
             bench.store.put_message(&single, None).await.unwrap();
         }
         "dead_letters" => {
@@ -128,11 +131,11 @@ async fn is_exported(bench: &Bench, person: &PersonId) -> bool {
     if is_known {
         return true;
     }
-    let page = Page { limit: 9, after: None };
-    for part in Part::ALL.into_iter().filter(|part| *part != Part::Audit) {
+    let page = PageRequest { limit: 9, after: None };
+    for part in PersonRowKind::ALL.into_iter().filter(|part| *part != PersonRowKind::Audit) {
         for digest_type in known.digest_types.iter().map(String::as_str).chain([""]) {
             let key = person.key(digest_type);
-            if !bench.store.held(&key, &known.addresses, part, &page).await.unwrap().rows.is_empty() {
+            if !bench.store.person_rows(&key, &known.addresses, part, &page).await.unwrap().rows.is_empty() {
                 return true;
             }
         }
@@ -148,12 +151,12 @@ async fn erase(bench: &Bench, person: &PersonId) {
     for digest_type in &known.digest_types {
         while !bench.store.erase_digests(&person.key(digest_type), at(900)).await.unwrap().is_nothing() {}
     }
-    let page = Page { limit: 500, after: None };
+    let page = PageRequest { limit: 500, after: None };
     bench.store.erase_messages(person, &addresses, &page, at(900)).await.unwrap();
     bench.store.erase_choices(person, &known.digest_types).await.unwrap();
     bench.store.erase_recipient(person).await.unwrap();
-    let left = bench.store.erasable(person, &known.digest_types, &addresses).await.unwrap();
-    assert_eq!(left, Erased::default(), "{person}");
+    let left = bench.store.preview_erasure(person, &known.digest_types, &addresses).await.unwrap();
+    assert_eq!(left, ErasedRows::default(), "{person}");
 }
 
 pub async fn a_person_with_a_row_in_one_table_only_is_found_exported_and_erased(bench: &Bench) {
@@ -164,7 +167,7 @@ pub async fn a_person_with_a_row_in_one_table_only_is_found_exported_and_erased(
         put(bench, table, &key).await;
         let known = bench.store.person(&person).await.unwrap();
         assert!(!known.is_empty(), "{table}: the person is not found");
-        let types: BTreeSet<_> = (whose == Whose::Key).then(|| TYPE.to_owned()).into_iter().collect();
+        let types: BTreeSet<_> = (whose == RowOwner::Key).then(|| TYPE.to_owned()).into_iter().collect();
         assert_eq!(known.digest_types, types, "{table}");
         assert!(is_exported(bench, &person).await, "{table}: the row is not exported");
         let other = PersonId { user: format!("onlyX{table}"), ..person.clone() };

@@ -3,10 +3,10 @@
 use futures::future::join_all;
 use tidings_model::{
     attempt::AttemptClass,
-    command::{Order, Reopen},
+    command::{CommandContext, ReopenCommand},
     records::{FirstAttempt, WaitingMessage},
-    step::{ReopenInput, Resumed},
-    window::{Outcome, Window},
+    step::{ReopenAnswer, ReopenInput},
+    window::{DigestOutcome, Window},
 };
 use uuid::Uuid;
 
@@ -24,14 +24,14 @@ async fn unattempted(bench: &Bench, window: &Window) -> Option<WaitingMessage> {
 }
 
 async fn dot(bench: &Bench, first: &FirstAttempt) -> bool {
-    bench.store.first_past_the_dot(first, at(201)).await.unwrap()
+    bench.store.mark_first_in_doubt(first, at(201)).await.unwrap()
 }
 
 async fn reopen(bench: &Bench, window: &Window) {
-    let order = Order { by: "ops".into(), why: "again".into() };
-    let reopen = Reopen { digest_id: window.digest_id, may_duplicate: false, order };
+    let order = CommandContext { by: "ops".into(), why: "again".into() };
+    let reopen = ReopenCommand { digest_id: window.digest_id, may_duplicate: false, order };
     let input = ReopenInput { asked_at: at(301), key: key("ann"), reopen };
-    assert!(matches!(bench.store.reopen(&input, at(301)).await.unwrap(), Resumed::Claimed { .. }));
+    assert!(matches!(bench.store.reopen_digest(&input, at(301)).await.unwrap(), ReopenAnswer::Claimed { .. }));
 }
 
 pub async fn a_first_attempt_is_recorded_with_its_dot_and_ends(bench: &Bench) {
@@ -46,8 +46,8 @@ pub async fn a_first_attempt_is_recorded_with_its_dot_and_ends(bench: &Bench) {
     assert_eq!((attempts.len(), attempts[0].number, attempts[0].begun_at), (1, 1, at(200)));
     assert_eq!((attempts[0].past_the_dot_at, attempts[0].class), (Some(at(201)), None));
     assert!(unattempted(bench, &window).await.is_none());
-    bench.ended(&window, 1, ends(AttemptClass::Sent, Outcome::Sent)).await;
-    assert_eq!(bench.outcome(&window).await, Some(Outcome::Sent));
+    bench.ended(&window, 1, ends(AttemptClass::Sent, DigestOutcome::Sent)).await;
+    assert_eq!(bench.outcome(&window).await, Some(DigestOutcome::Sent));
     assert!(!dot(bench, &first).await, "the attempt has ended");
 }
 
@@ -118,7 +118,11 @@ pub async fn a_begun_attempt_fences_the_first_one(bench: &Bench) {
     let first = first(bench, &window).await;
     assert_eq!(bench.begin(&window).await, (1, 0));
     assert!(!dot(bench, &first).await);
-    bench.store.end_first_attempt(&first, &ends(AttemptClass::HardBounce, Outcome::Failed), at(202)).await.unwrap();
+    bench
+        .store
+        .end_first_attempt(&first, &ends(AttemptClass::HardBounce, DigestOutcome::Failed), at(202))
+        .await
+        .unwrap();
     assert_eq!(bench.outcome(&window).await, None);
     assert!(bench.dot(&window, 1).await);
 }
@@ -129,10 +133,18 @@ pub async fn a_drop_fences_a_first_attempt_also_after_a_reopen(bench: &Bench) {
     bench.drop_digest(&window).await;
     assert!(unattempted(bench, &window).await.is_none());
     assert!(!dot(bench, &stale).await);
-    bench.store.end_first_attempt(&stale, &ends(AttemptClass::HardBounce, Outcome::Failed), at(302)).await.unwrap();
+    bench
+        .store
+        .end_first_attempt(&stale, &ends(AttemptClass::HardBounce, DigestOutcome::Failed), at(302))
+        .await
+        .unwrap();
     reopen(bench, &window).await;
     assert!(!dot(bench, &stale).await);
-    bench.store.end_first_attempt(&stale, &ends(AttemptClass::HardBounce, Outcome::Failed), at(302)).await.unwrap();
+    bench
+        .store
+        .end_first_attempt(&stale, &ends(AttemptClass::HardBounce, DigestOutcome::Failed), at(302))
+        .await
+        .unwrap();
     assert_eq!(bench.outcome(&window).await, None);
     let again = first(bench, &window).await;
     assert!(dot(bench, &again).await);

@@ -5,12 +5,12 @@ use jiff::SignedDuration;
 use proptest::{collection::vec, prelude::*, strategy::ValueTree as _, test_runner::TestRunner};
 use serde_json::json;
 use tidings_model::{
-    Event, Payload, Retract,
+    Event, EventPayload, Retract,
     attempt::AttemptClass,
-    records::{DigestState, Message, MessageState, RenderedClaim, SentSchedule},
-    rules::contents::contents,
-    settings::{Categories, CategorySettings, Section, Shown},
-    window::{Outcome, Planned, Window},
+    records::{DigestState, MessageState, OutboxMessage, RenderedClaim, SentSchedule},
+    rules::contents::digest_contents,
+    settings::{CategorySettings, DigestCategories, DisplayLimits, SectionHeading},
+    window::{DigestOutcome, PlanSummary, Window},
 };
 
 use super::{Bench, at, ends, event, events, key, message, window};
@@ -19,8 +19,8 @@ async fn claim(bench: &Bench, window: &Window, events: &[Event]) -> bool {
     claim_with(bench, window, events, &message(window, "first")).await
 }
 
-async fn claim_with(bench: &Bench, window: &Window, events: &[Event], message: &Message) -> bool {
-    let planned = Planned { why: "daily 08:00".into(), cadence: "daily 08:00".into(), zone: "UTC".into() };
+async fn claim_with(bench: &Bench, window: &Window, events: &[Event], message: &OutboxMessage) -> bool {
+    let planned = PlanSummary { why: "daily 08:00".into(), cadence: "daily 08:00".into(), zone: "UTC".into() };
     let claim = RenderedClaim { window, events, planned: Some(&planned), message, slot_at: None, now: at(7) };
     bench.store.claim_rendered(claim).await.unwrap()
 }
@@ -52,7 +52,7 @@ pub async fn the_schedule_of_the_last_digest_that_was_sent_is_known(bench: &Benc
     assert_eq!(bench.store.facts(&key("ann")).await.unwrap().last_schedule, None, "it is not sent yet");
     let (number, _) = bench.begin(&window).await;
     assert!(bench.dot(&window, number).await);
-    bench.ended(&window, number, ends(AttemptClass::Sent, Outcome::Sent)).await;
+    bench.ended(&window, number, ends(AttemptClass::Sent, DigestOutcome::Sent)).await;
     let (cadence, zone) = ("daily 08:00".to_owned(), "UTC".to_owned());
     let schedule = SentSchedule { at: window.due_at, cadence, zone };
     assert_eq!(bench.store.facts(&key("ann")).await.unwrap().last_schedule, Some(schedule));
@@ -80,7 +80,7 @@ pub async fn a_window_of_a_key_with_retracts_or_returned_events_is_not_fresh(ben
     let failed = bench.rendered(1).await;
     let (number, _) = bench.begin(&failed).await;
     assert!(is_fresh(bench, &window(2)).await);
-    let end = ends(AttemptClass::Deferred, Outcome::Failed);
+    let end = ends(AttemptClass::Deferred, DigestOutcome::Failed);
     bench.ended(&failed, number, tidings_model::records::AttemptEnd { return_events: true, ..end }).await;
     assert!(!is_fresh(bench, &window(2)).await);
     assert!(!claim(bench, &window(2), &events(&["c"])).await);
@@ -111,7 +111,7 @@ pub async fn a_window_that_is_dropped_while_it_is_claimed_has_no_open_message(be
         let ids = [format!("{n}a"), format!("{n}b")];
         let events = events(&[&ids[0], &ids[1]]);
         let (claimed, ()) = tokio::join!(claim(bench, &window, &events), bench.drop_digest(&window));
-        assert_eq!(bench.outcome(&window).await, Some(Outcome::Dropped));
+        assert_eq!(bench.outcome(&window).await, Some(DigestOutcome::Dropped));
         let message = bench.store.message(window.digest_id).await.unwrap();
         assert_eq!(message.map(|message| message.state), claimed.then_some(MessageState::Cancelled));
         assert_eq!(bench.items(&window).await, if claimed { 2 } else { 0 });
@@ -144,7 +144,7 @@ fn any_event() -> impl Strategy<Value = Event> {
     (about, word(&["", "Ann", "Änn", "Bo", "Cy", "Dee"]), at, counts, (text(), text(), any::<f64>())).prop_map(
         |((category, entity_type, entity_id), actor, occurred_at, counts, (title, excerpt, number))| {
             let nested = json!({"b": [number, u64::MAX, -1], "a": "ü \" \\ \u{1}"});
-            let payload = Payload::from_iter(
+            let payload = EventPayload::from_iter(
                 [("title", title), ("excerpt", excerpt), ("nested", nested)]
                     .map(|(name, value)| (name.to_owned(), value)),
             );
@@ -163,10 +163,14 @@ pub async fn contents_of_events_are_those_that_the_store_reads(bench: &Bench) {
         }
         let (window, now) = (window(i64::from(n)), at(7) + SignedDuration::from_nanos(1_999_999));
         bench.claim(&window, &events, now).await;
-        let section = Some(Section::new("share", "Shared"));
+        let section = Some(SectionHeading::new("share", "Shared"));
         let placed = CategorySettings { section, priority: n % 3, ..CategorySettings::default() };
-        let categories = Categories::from_iter([("share", placed)]);
-        let shown = Shown { groups: most, items: 1 + n % 5, categories: &categories };
-        assert_eq!(contents(&events, now, shown), bench.store.contents(&window, shown).await.unwrap(), "{events:?}");
+        let categories = DigestCategories::from_iter([("share", placed)]);
+        let shown = DisplayLimits { groups: most, items: 1 + n % 5, categories: &categories };
+        assert_eq!(
+            digest_contents(&events, now, shown),
+            bench.store.contents(&window, shown).await.unwrap(),
+            "{events:?}"
+        );
     }
 }

@@ -4,9 +4,12 @@ use std::collections::BTreeSet;
 
 use tidings_model::{
     PersonId,
-    delivery_events::{Kind, Report, Reported, Which},
-    records::{Actor, Closing, MovedRows, Page, Preferences, Reason, Suppression, SuppressionFilter},
-    window::{Closed, Outcome},
+    delivery_events::{CheckedDeliveryEvent, DeliveryReport, MessageReference, ReportKind},
+    records::{
+        AuditActor, CloseRequest, MovedRows, PageRequest, Preferences, Suppression, SuppressionFilter,
+        SuppressionReason,
+    },
+    window::{DigestOutcome, WindowEnd},
 };
 
 use super::{
@@ -120,17 +123,17 @@ pub async fn a_rename_takes_all_rows_and_what_was_dropped_for_it_waits(bench: &B
     everything(bench).await;
     bench.claim(&window(7), &events(&["d1", "d2"]), at(400)).await;
     let why = format!("{}new login", person("anna").move_reason());
-    let closed = Closed { outcome: Outcome::Dropped, why };
-    let closing = Closing {
+    let closed = WindowEnd { outcome: DigestOutcome::Dropped, why };
+    let closing = CloseRequest {
         window: &window(7),
         events: &[],
         closed: &closed,
-        by: Actor::Tidings,
+        by: AuditActor::Tidings,
         return_events: false,
         planned: None,
         now: at(500),
     };
-    bench.store.close(closing).await.unwrap();
+    bench.store.close_digest(closing).await.unwrap();
     bench.claim(&window(8), &events(&["old"]), at(510)).await;
     bench.drop_digest(&window(8)).await;
     let moved = bench.moved("ann", "anna").await;
@@ -145,10 +148,10 @@ pub async fn a_rename_takes_all_rows_and_what_was_dropped_for_it_waits(bench: &B
         let is_anns = |row: &&str| row.contains("|ann|") || row.contains(",ann,");
         assert_eq!(rows.into_iter().filter(is_anns).collect::<Vec<_>>(), Vec::<&str>::new(), "{table}");
     }
-    let returned = bench.store.returned(&key("anna")).await.unwrap().unwrap();
+    let returned = bench.store.returned_events(&key("anna")).await.unwrap().unwrap();
     assert_eq!(returned.digests.get(&window(7).digest_id), Some(&2), "dropped for the move");
     assert_eq!(returned.digests.get(&window(8).digest_id), None, "dropped by an operator");
-    assert_eq!(bench.store.returned(&key("ann")).await.unwrap(), None);
+    assert_eq!(bench.store.returned_events(&key("ann")).await.unwrap(), None);
     let next = window_of(&key("anna"), 9);
     assert_eq!(bench.claim(&next, &events(&["own"]), at(700)).await.items, 3);
     assert!(bench.store.facts(&key("anna")).await.unwrap().recipient.is_some());
@@ -185,7 +188,7 @@ pub async fn a_merge_keeps_each_no_and_the_later_choices(bench: &Bench) {
 pub async fn an_erased_address_comes_back_under_its_pseudonym_only(bench: &Bench) {
     let suppress = async |seconds: i64| {
         let address = "Ann.Mark@example.com".to_owned();
-        let (detail, reason) = (format!("typed: {address}"), Reason::Unsubscribed);
+        let (detail, reason) = (format!("typed: {address}"), SuppressionReason::Unsubscribed);
         let suppression = Suppression { tenant: "acme".into(), address, reason, detail, at: at(seconds) };
         bench.store.put_suppressions(&[suppression], &entry(seconds, "carol", "suppress")).await.unwrap();
     };
@@ -196,8 +199,11 @@ pub async fn an_erased_address_comes_back_under_its_pseudonym_only(bench: &Bench
     suppress(10).await;
     let dump = bench.dump().await.to_lowercase();
     assert!(!dump.contains("mark"), "{dump}");
-    assert_eq!(bench.store.suppressed("acme", "ann.mark@example.com").await.unwrap(), [Reason::Unsubscribed]);
-    let everyone = SuppressionFilter { tenant: None, address: None, page: Page { limit: 9, after: None } };
+    assert_eq!(
+        bench.store.suppression_reasons("acme", "ann.mark@example.com").await.unwrap(),
+        [SuppressionReason::Unsubscribed]
+    );
+    let everyone = SuppressionFilter { tenant: None, address: None, page: PageRequest { limit: 9, after: None } };
     assert_eq!(bench.store.suppressions(&everyone).await.unwrap().rows.len(), 1);
     // Whoever has the address today is not the erased person.
     bench.store.put_recipients(&[recipient("new", "ann.mark@example.com")], at(20)).await.unwrap();
@@ -212,10 +218,11 @@ pub async fn what_is_reported_about_an_erased_person_changes_nothing_of_the_next
     while !bench.store.erase_digests(&key("ann"), at(900)).await.unwrap().is_nothing() {}
     bench.store.erase_choices(&ann(), &["activity".to_owned()].into()).await.unwrap();
     let next = bench.store.facts(&key("ann")).await.unwrap();
-    for (seconds, kind) in [(910, Kind::Unsubscribed), (911, Kind::Opened)] {
-        let report = Report { machine: Some(false), ..Report::new(kind, at(seconds)) };
-        let of = vec![Which::Id(sent.digest_id)];
-        let event = Reported { relay: None, reports_for: Vec::new(), tenant: None, of, report, event_id: None };
+    for (seconds, kind) in [(910, ReportKind::Unsubscribed), (911, ReportKind::Opened)] {
+        let report = DeliveryReport { machine: Some(false), ..DeliveryReport::new(kind, at(seconds)) };
+        let of = vec![MessageReference::Id(sent.digest_id)];
+        let event =
+            CheckedDeliveryEvent { relay: None, reports_for: Vec::new(), tenant: None, of, report, event_id: None };
         let recorded = bench.store.put_delivery_event(&event, 5, at(950)).await.unwrap().unwrap();
         assert_eq!(recorded.withdrawn, None, "{kind}");
     }

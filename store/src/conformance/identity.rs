@@ -4,11 +4,11 @@ use std::slice::from_ref;
 
 use jiff::Timestamp;
 use tidings_model::{
-    Content, Event, Repetition, Retract,
+    Event, EventContent, EventRepetition, Retract,
     attempt::AttemptClass,
-    records::{AttemptEnd, Claim, KnownEvents},
-    statistics::Scope,
-    window::{Outcome, Window},
+    records::{AttemptEnd, ClaimCounts, KnownEvents},
+    statistics::StatisticsScope,
+    window::{DigestOutcome, Window},
 };
 
 use super::{Bench, at, ends, event, key, shown, titled, window, window_of};
@@ -31,7 +31,7 @@ async fn known(bench: &Bench, event: &Event) -> KnownEvents {
 }
 
 async fn refused(bench: &Bench) -> u64 {
-    let scope = Scope { tenant: Some("acme".into()), since: at(0), now: at(9_000) };
+    let scope = StatisticsScope { tenant: Some("acme".into()), since: at(0), now: at(9_000) };
     let counted = bench.store.statistics(&scope).await.unwrap().refused_contents;
     assert_eq!(bench.store.refused_contents(at(0)).await.unwrap(), counted);
     counted
@@ -42,18 +42,18 @@ async fn sent(bench: &Bench) {
     bench.claim(&window(0), &[a(0, "down")], at(1)).await;
     bench.store.put_message(&super::message(&window(0), "<1@acme.example>"), None).await.unwrap();
     let (number, _) = bench.begin(&window(0)).await;
-    bench.ended(&window(0), number, ends(AttemptClass::Sent, Outcome::Sent)).await;
+    bench.ended(&window(0), number, ends(AttemptClass::Sent, DigestOutcome::Sent)).await;
 }
 
 pub async fn other_content_of_an_event_in_no_message_replaces_it(bench: &Bench) {
     let urgent = Event { urgent: true, ..a(0, "down") };
-    bench.store.stash(&window(0), from_ref(&urgent), None, at(1)).await.unwrap();
+    bench.store.stash_events(&window(0), from_ref(&urgent), None, at(1)).await.unwrap();
     assert_eq!(known(bench, &urgent).await.event_ids, ["a"], "a repetition");
     let corrected = a(1, "slow");
     assert_eq!(known(bench, &corrected).await, KnownEvents::default());
     for _ in 0..2 {
         let claim = bench.claim(&window(0), from_ref(&corrected), at(2)).await;
-        assert_eq!(claim, Claim { items: 1, groups: 1, taken: 1, aside: 0 });
+        assert_eq!(claim, ClaimCounts { items: 1, groups: 1, taken: 1, aside: 0 });
         assert_eq!(titles(bench, &window(0)).await, ["slow"]);
     }
     assert_eq!(bench.value("SELECT CAST(COUNT(*) AS TEXT) FROM events WHERE urgent").await, "1");
@@ -65,7 +65,7 @@ pub async fn other_content_of_a_returned_event_replaces_it(bench: &Bench) {
     bench.claim(&window(0), &[a(0, "down")], at(1)).await;
     bench.store.put_message(&super::message(&window(0), "<1@acme.example>"), None).await.unwrap();
     let (number, _) = bench.begin(&window(0)).await;
-    let failure = AttemptEnd { return_events: true, ..ends(AttemptClass::Deferred, Outcome::Failed) };
+    let failure = AttemptEnd { return_events: true, ..ends(AttemptClass::Deferred, DigestOutcome::Failed) };
     bench.ended(&window(0), number, failure).await;
     let later = a(1, "still down");
     assert_eq!(known(bench, &later).await, KnownEvents::default());
@@ -83,15 +83,18 @@ pub async fn other_content_of_an_event_that_is_over_is_refused_and_counted_once(
     bench.store.refuse_contents(&key("ann"), &refusal, at(2_000)).await.unwrap();
     assert_eq!(refused(bench).await, 1);
     let other = [a(86_400, "down"), a(0, "down")];
-    assert_eq!(bench.claim(&window(1), &other, at(2_001)).await, Claim { items: 0, groups: 0, taken: 2, aside: 0 });
+    assert_eq!(
+        bench.claim(&window(1), &other, at(2_001)).await,
+        ClaimCounts { items: 0, groups: 0, taken: 2, aside: 0 }
+    );
     assert_eq!((titles(bench, &window(0)).await, refused(bench).await), (vec!["down".to_owned()], 1));
 }
 
 pub async fn each_content_of_an_event_that_went_out_is_a_repetition(bench: &Bench) {
     let first = Event { urgent: true, category: "outage".into(), ..a(0, "down") };
-    bench.store.stash(&window(0), from_ref(&first), None, at(1)).await.unwrap();
+    bench.store.stash_events(&window(0), from_ref(&first), None, at(1)).await.unwrap();
     let later = a(1, "slow");
-    bench.store.stash(&window(0), from_ref(&later), None, at(2)).await.unwrap();
+    bench.store.stash_events(&window(0), from_ref(&later), None, at(2)).await.unwrap();
     let of_another_category = Event { category: "mention".into(), ..a(0, "down") };
     assert_eq!(known(bench, &of_another_category).await, KnownEvents::default(), "it adds its category");
     for is_sent in [false, true] {
@@ -103,13 +106,13 @@ pub async fn each_content_of_an_event_that_went_out_is_a_repetition(bench: &Benc
         }
     }
     let asked = [&first, &later].map(|event| (key("ann"), event.event_id.clone(), event.content()));
-    assert_eq!(bench.store.repetitions(&asked).await.unwrap(), [Some(Repetition::Same); 2]);
+    assert_eq!(bench.store.find_repetitions(&asked).await.unwrap(), [Some(EventRepetition::Same); 2]);
     assert_eq!(known(bench, &a(2, "up")).await.refused.len(), 1);
 }
 
 pub async fn what_occurred_after_its_retract_is_new(bench: &Bench) {
     let retract = [Retract::Event("a".into())];
-    bench.store.stash(&window(0), &[a(0, "down")], None, at(1)).await.unwrap();
+    bench.store.stash_events(&window(0), &[a(0, "down")], None, at(1)).await.unwrap();
     bench.store.put_retracts(&key("ann"), &retract, at(2)).await.unwrap();
     assert_eq!(bench.claim(&window(0), &[], at(3)).await.items, 0);
     assert_eq!(known(bench, &a(0, "down")).await.event_ids, ["a"]);
@@ -117,18 +120,18 @@ pub async fn what_occurred_after_its_retract_is_new(bench: &Bench) {
     assert_eq!(known(bench, &again).await, KnownEvents::default());
     for _ in 0..2 {
         let claim = bench.claim(&window(1), from_ref(&again), at(6)).await;
-        assert_eq!(claim, Claim { items: 1, groups: 1, taken: 1, aside: 0 });
+        assert_eq!(claim, ClaimCounts { items: 1, groups: 1, taken: 1, aside: 0 });
         assert_eq!(titles(bench, &window(1)).await, ["down again"]);
     }
     bench.store.put_retracts(&key("ann"), &retract, at(7)).await.unwrap();
-    assert_eq!(bench.claim(&window(1), &[], at(8)).await, Claim { items: 0, groups: 0, taken: 0, aside: 1 });
+    assert_eq!(bench.claim(&window(1), &[], at(8)).await, ClaimCounts { items: 0, groups: 0, taken: 0, aside: 1 });
     assert_eq!(bench.claim(&window(2), &[a(9, "down")], at(10)).await.items, 1, "and once more");
     assert_eq!(refused(bench).await, 0);
 }
 
 pub async fn a_retract_by_id_covers_what_the_ledger_has_and_what_occurred_until_then(bench: &Bench) {
     // A producer whose clock is ahead.
-    bench.store.stash(&window(0), &[a(50, "down")], None, at(1)).await.unwrap();
+    bench.store.stash_events(&window(0), &[a(50, "down")], None, at(1)).await.unwrap();
     let ids = ["a", "b", "c"].map(|id| Retract::Event(id.into()));
     bench.store.put_retracts(&key("ann"), &ids, at(10)).await.unwrap();
     let on = |id: &str, seconds| Event { occurred_at: at(seconds), ..event(id) };
@@ -137,11 +140,11 @@ pub async fn a_retract_by_id_covers_what_the_ledger_has_and_what_occurred_until_
 }
 
 pub async fn a_retract_by_id_that_is_repeated_after_the_next_firing_does_not_cover_it(bench: &Bench) {
-    let retract = [Retract::Event("a".into()).until(at(4))];
-    bench.store.stash(&window(0), &[a(0, "down")], None, at(1)).await.unwrap();
+    let retract = [Retract::Event("a".into()).with_until(at(4))];
+    bench.store.stash_events(&window(0), &[a(0, "down")], None, at(1)).await.unwrap();
     for _ in 0..2 {
         bench.store.put_retracts(&key("ann"), &retract, at(6)).await.unwrap();
-        bench.store.stash(&window(0), &[a(5, "down again")], None, at(7)).await.unwrap();
+        bench.store.stash_events(&window(0), &[a(5, "down again")], None, at(7)).await.unwrap();
     }
     let before = "SELECT CAST((SELECT MAX(occurred_at) FROM events) - until_at AS TEXT) FROM retracts";
     assert_eq!(bench.value(before).await, "1000");
@@ -165,7 +168,7 @@ pub async fn a_category_that_is_off_does_not_silence_another_one_of_the_event(be
     let of = |category: &str, seconds| Event { category: category.into(), ..a(seconds, "Plan") };
     let arriving = [of("mention", 0), of("like", 1), Event { category: "like".into(), ..event("b") }];
     let claim = bench.claim_on(&window(0), &arriving, None, &["like"], at(2)).await;
-    assert_eq!(claim, Ok(Claim { items: 1, groups: 1, taken: 3, aside: 1 }));
+    assert_eq!(claim, Ok(ClaimCounts { items: 1, groups: 1, taken: 3, aside: 1 }));
     let contents = bench.store.contents(&window(0), shown(50)).await.unwrap();
     assert_eq!(contents.lines[0].category, "mention");
     let only = [Event { event_id: "c".into(), ..of("like", 0) }];
@@ -182,21 +185,21 @@ pub async fn a_row_without_a_hash_has_any_content(bench: &Bench) {
 pub async fn repetitions_of_many_keys_are_named(bench: &Bench) {
     sent(bench).await;
     let bo = window_of(&key("bo"), 0);
-    bench.store.stash(&bo, &[event("a")], None, at(1)).await.unwrap();
+    bench.store.stash_events(&bo, &[event("a")], None, at(1)).await.unwrap();
     bench.store.put_retracts(&key("bo"), &[Retract::Event("a".into())], at(2)).await.unwrap();
     bench.claim(&bo, &[], at(3)).await;
-    bench.store.stash(&window_of(&key("cy"), 0), &[event("a")], None, at(1)).await.unwrap();
+    bench.store.stash_events(&window_of(&key("cy"), 0), &[event("a")], None, at(1)).await.unwrap();
     let asked = |user: &str, event: &Event| (key(user), event.event_id.clone(), event.content());
-    let mut events: Vec<(_, String, Content)> = vec![
+    let mut events: Vec<(_, String, EventContent)> = vec![
         asked("ann", &a(0, "down")),
         asked("ann", &a(1, "up")),
         asked("bo", &a(1, "up")),
         asked("cy", &a(1, "up")),
         asked("dee", &a(1, "up")),
     ];
-    let named = [Some(Repetition::Same), Some(Repetition::Refused), Some(Repetition::New), None, None];
-    assert_eq!(bench.store.repetitions(&events).await.unwrap(), named);
+    let named = [Some(EventRepetition::Same), Some(EventRepetition::Refused), Some(EventRepetition::New), None, None];
+    assert_eq!(bench.store.find_repetitions(&events).await.unwrap(), named);
     // More than one statement takes.
     events.splice(0..0, (0..1_000).map(|n| asked("ann", &event(&format!("e{n}")))));
-    assert_eq!(bench.store.repetitions(&events).await.unwrap()[1_000..], named);
+    assert_eq!(bench.store.find_repetitions(&events).await.unwrap()[1_000..], named);
 }

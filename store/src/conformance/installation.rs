@@ -2,7 +2,7 @@
 
 use futures::future::join_all;
 use jiff::Timestamp;
-use tidings_model::process::{ClockOffsets, Process, ProcessProfile, Role};
+use tidings_model::process::{ClockOffsets, ProcessProfile, ProcessRecord, ProcessRole};
 use uuid::Uuid;
 
 use super::{Bench, at};
@@ -24,7 +24,7 @@ pub async fn an_identity_is_made_once_and_replaced_on_demand(bench: &Bench) {
 
 pub async fn a_beat_follows_the_one_before_and_not_too_soon(bench: &Bench) {
     let made = bench.store.put_installation(ONE, false).await.unwrap();
-    let beat = async |from, to, seconds| bench.store.beat(from, to, at(seconds)).await.unwrap();
+    let beat = async |from, to, seconds| bench.store.advance_beat(from, to, at(seconds)).await.unwrap();
     assert!(!beat(TWO, ONE, 100).await, "the beat is another");
     assert!(beat(made.beat, ONE, 100).await);
     assert!(!beat(ONE, TWO, 119).await);
@@ -37,7 +37,7 @@ pub async fn a_beat_follows_the_one_before_and_not_too_soon(bench: &Bench) {
 
 pub async fn of_many_workers_at_once_one_changes_the_beat(bench: &Bench) {
     let made = bench.store.put_installation(ONE, false).await.unwrap();
-    let beats = join_all((0..8).map(|n| bench.store.beat(made.beat, Uuid::from_u128(100 + n), at(100)))).await;
+    let beats = join_all((0..8).map(|n| bench.store.advance_beat(made.beat, Uuid::from_u128(100 + n), at(100)))).await;
     assert_eq!(beats.into_iter().filter(|beat| *beat.as_ref().unwrap()).count(), 1);
 }
 
@@ -51,16 +51,16 @@ pub async fn the_newest_zone_data_of_all_workers_is_kept(bench: &Bench) {
     }
 }
 
-fn process(id: Uuid, seconds: i64) -> Process {
+fn process(id: Uuid, seconds: i64) -> ProcessRecord {
     let profile = ProcessProfile {
         sections: [("retention".to_owned(), "ab".to_owned())].into(),
         link_keys: vec!["cd".into()],
         dkim_keys: ["ef".to_owned()].into(),
         installation: Some(ONE),
         clock: ClockOffsets { store_ms: Some(-2), temporal_ms: None },
-        ..ProcessProfile::new(Role::Worker, "mail", 7, "tidings")
+        ..ProcessProfile::new(ProcessRole::Worker, "mail", 7, "tidings")
     };
-    Process { id, seen_at: at(seconds), profile }
+    ProcessRecord { id, seen_at: at(seconds), profile }
 }
 
 pub async fn a_process_is_seen_until_it_ends_or_is_forgotten(bench: &Bench) {
@@ -87,7 +87,7 @@ pub async fn a_process_is_seen_until_it_ends_or_is_forgotten(bench: &Bench) {
 }
 
 pub async fn the_clock_of_the_database_is_that_of_this_machine_here(bench: &Bench) {
-    let difference = bench.store.clock().await.unwrap().duration_since(Timestamp::now());
+    let difference = bench.store.database_clock().await.unwrap().duration_since(Timestamp::now());
     assert!(difference.abs().as_secs() < 5, "{difference}");
 }
 
@@ -96,14 +96,14 @@ pub async fn the_last_upkeep_counts_from_the_first_beat_on(bench: &Bench) {
     assert_eq!(store.upkeep_at().await.unwrap(), None);
     let made = store.put_installation(ONE, false).await.unwrap();
     assert_eq!(store.upkeep_at().await.unwrap(), None);
-    store.beat(made.beat, ONE, at(100)).await.unwrap();
-    store.beat(ONE, TWO, at(200)).await.unwrap();
+    store.advance_beat(made.beat, ONE, at(100)).await.unwrap();
+    store.advance_beat(ONE, TWO, at(200)).await.unwrap();
     assert_eq!(store.upkeep_at().await.unwrap(), Some(at(100)));
     for (ended, last) in [(300, 300), (250, 300), (99_999, 99_999), (400, 400)] {
         store.keep_upkeep(at(ended)).await.unwrap();
         assert_eq!(store.upkeep_at().await.unwrap(), Some(at(last)), "an upkeep of a wrong clock hides none");
     }
     store.keep_upkeep(at(99_999)).await.unwrap();
-    store.beat(TWO, ONE, at(500)).await.unwrap();
+    store.advance_beat(TWO, ONE, at(500)).await.unwrap();
     assert_eq!(store.upkeep_at().await.unwrap(), Some(at(500)));
 }

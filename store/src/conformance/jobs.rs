@@ -7,9 +7,9 @@ use jiff::SignedDuration;
 use serde_json::json;
 use tidings_model::{
     Key, PersonId,
-    command::Order,
-    job::{Job, JobFilter, JobState, KeyResult, KeyState, LEASE, MOST_RUNNING, MOST_WAITING, Task},
-    records::Page,
+    command::CommandContext,
+    job::{Job, JobFilter, JobState, JobTask, KeyResult, KeyState, LEASE, MOST_RUNNING, MOST_WAITING},
+    records::PageRequest,
 };
 use uuid::Uuid;
 
@@ -19,8 +19,8 @@ const ONE: Uuid = Uuid::from_u128(1);
 const TWO: Uuid = Uuid::from_u128(2);
 const USERS: [&str; 3] = ["ann", "bo", "cy"];
 
-fn job(number: u128, tenant: Option<&str>, task: Task, seconds: i64) -> Job {
-    let order = Order { by: "token:1".into(), why: "ticket 812".into() };
+fn job(number: u128, tenant: Option<&str>, task: JobTask, seconds: i64) -> Job {
+    let order = CommandContext { by: "token:1".into(), why: "ticket 812".into() };
     let id = Uuid::from_u128(number);
     Job::new(id, task, "type=activity".into(), tenant.map(str::to_owned), order, at(seconds))
 }
@@ -38,7 +38,7 @@ async fn lease(bench: &Bench, holder: Uuid, seconds: i64) -> Option<Uuid> {
 }
 
 /// A running job of `acme` with the keys of the users. Its holder is [`ONE`].
-async fn running(bench: &Bench, task: Task) -> Uuid {
+async fn running(bench: &Bench, task: JobTask) -> Uuid {
     let id = post(bench, &job(1, Some("acme"), task, 0)).await.id;
     assert_eq!(lease(bench, ONE, 1).await, Some(id));
     assert!(bench.store.add_job_keys(id, ONE, &USERS.map(key), true, at(2)).await.unwrap());
@@ -56,7 +56,7 @@ async fn end(bench: &Bench, id: Uuid, results: &[KeyResult], seconds: i64) {
 
 /// The states of the keys, by their users.
 async fn states(bench: &Bench, id: Uuid) -> Vec<(String, KeyState)> {
-    let page = Page { limit: 50, after: None };
+    let page = PageRequest { limit: 50, after: None };
     let rows = bench.store.job_results(id, &page).await.unwrap().rows;
     rows.into_iter().map(|row| (row.key.user, row.state)).collect()
 }
@@ -66,12 +66,12 @@ fn counts(job: &Job) -> (Option<u64>, u64, u64) {
 }
 
 pub async fn a_job_is_posted_once_under_its_id_and_audited(bench: &Bench) {
-    let first = job(1, Some("acme"), Task::Hold { until: Some(at(900)) }, 0);
+    let first = job(1, Some("acme"), JobTask::Hold { until: Some(at(900)) }, 0);
     assert_eq!(post(bench, &first).await, first);
-    assert_eq!(post(bench, &job(1, Some("acme"), Task::Drop, 5)).await, first);
+    assert_eq!(post(bench, &job(1, Some("acme"), JobTask::Drop, 5)).await, first);
     assert_eq!(read(bench, first.id).await, first);
     assert_eq!(bench.store.job(None, TWO).await.unwrap(), None);
-    post(bench, &Job { dry_run: true, ..job(2, None, Task::Flush, 1) }).await;
+    post(bench, &Job { dry_run: true, ..job(2, None, JobTask::Flush, 1) }).await;
     let audited =
         bench.value("SELECT string_agg(tenant || ' ' || action || ' ' || actor || ' ' || why, '; ') FROM audit").await;
     assert_eq!(audited, format!("acme job hold token:1 ticket 812 (job {} where type=activity)", first.id));
@@ -91,8 +91,8 @@ pub async fn an_idempotency_key_is_of_its_first_content_until_it_is_forgotten(be
 }
 
 pub async fn a_job_of_another_tenant_is_not_read(bench: &Bench) {
-    post(bench, &job(1, Some("acme"), Task::Flush, 0)).await;
-    post(bench, &job(2, None, Task::Flush, 0)).await;
+    post(bench, &job(1, Some("acme"), JobTask::Flush, 0)).await;
+    post(bench, &job(2, None, JobTask::Flush, 0)).await;
     let read = async |tenant: Option<&str>, id: Uuid| bench.store.job(tenant, id).await.unwrap().is_some();
     assert!(read(Some("acme"), ONE).await && read(None, ONE).await && read(None, TWO).await);
     assert!(!read(Some("zeta"), ONE).await && !read(Some("acme"), TWO).await && !read(Some("a\0"), ONE).await);
@@ -100,12 +100,12 @@ pub async fn a_job_of_another_tenant_is_not_read(bench: &Bench) {
 
 pub async fn a_tenant_has_a_hundred_jobs_without_an_end(bench: &Bench) {
     for number in 1..=u128::from(MOST_WAITING) {
-        post(bench, &job(number, Some("acme"), Task::Flush, 0)).await;
+        post(bench, &job(number, Some("acme"), JobTask::Flush, 0)).await;
     }
-    let more = job(900, Some("acme"), Task::Flush, 1);
+    let more = job(900, Some("acme"), JobTask::Flush, 1);
     assert_eq!(bench.store.post_job(&more).await.unwrap(), None);
-    post(bench, &job(901, Some("zeta"), Task::Flush, 1)).await;
-    let first = post(bench, &job(1, Some("acme"), Task::Flush, 0)).await;
+    post(bench, &job(901, Some("zeta"), JobTask::Flush, 1)).await;
+    let first = post(bench, &job(1, Some("acme"), JobTask::Flush, 0)).await;
     assert_eq!(first.id, ONE, "a repeated request gets its job");
     bench.store.cancel_job(ONE, &entry(2, "bo", "job cancel")).await.unwrap();
     assert_eq!(post(bench, &more).await, more);
@@ -113,25 +113,25 @@ pub async fn a_tenant_has_a_hundred_jobs_without_an_end(bench: &Bench) {
 
 pub async fn jobs_are_listed_latest_first_in_pages_by_tenant(bench: &Bench) {
     for (number, tenant, seconds) in [(1, Some("acme"), 0), (2, Some("zeta"), 1), (3, None, 2), (4, Some("acme"), 2)] {
-        post(bench, &job(number, tenant, Task::Flush, seconds)).await;
+        post(bench, &job(number, tenant, JobTask::Flush, seconds)).await;
     }
-    let mut filter = JobFilter { tenant: None, page: Page { limit: 3, after: None } };
+    let mut filter = JobFilter { tenant: None, page: PageRequest { limit: 3, after: None } };
     let first = bench.store.jobs(&filter).await.unwrap();
     let numbers = |rows: &[Job]| rows.iter().map(|job| job.id.as_u128()).collect::<Vec<_>>();
     assert_eq!(numbers(&first.rows), [4, 3, 2]);
     filter.page.after = first.next;
     // A newer job moves no row of the pages that follow.
-    post(bench, &job(5, None, Task::Flush, 9)).await;
+    post(bench, &job(5, None, JobTask::Flush, 9)).await;
     let rest = bench.store.jobs(&filter).await.unwrap();
     assert_eq!((numbers(&rest.rows), rest.next), (vec![1], None));
-    let of_acme = JobFilter { tenant: Some("acme".into()), page: Page { limit: 3, after: None } };
+    let of_acme = JobFilter { tenant: Some("acme".into()), page: PageRequest { limit: 3, after: None } };
     assert_eq!(numbers(&bench.store.jobs(&of_acme).await.unwrap().rows), [4, 1]);
 }
 
 pub async fn a_tenant_has_one_running_job_and_all_tenants_four(bench: &Bench) {
     let tenants = ["acme", "acme", "b", "c", "d", "e"];
     for (number, tenant) in (1..).zip(tenants) {
-        post(bench, &job(number, Some(tenant), Task::Flush, i64::try_from(number).unwrap())).await;
+        post(bench, &job(number, Some(tenant), JobTask::Flush, i64::try_from(number).unwrap())).await;
     }
     let mut leased = Vec::new();
     while let Some(id) = lease(bench, ONE, 10).await {
@@ -148,8 +148,8 @@ pub async fn a_tenant_has_one_running_job_and_all_tenants_four(bench: &Bench) {
 }
 
 pub async fn of_many_gateways_at_once_one_has_the_job(bench: &Bench) {
-    post(bench, &job(1, Some("acme"), Task::Flush, 0)).await;
-    post(bench, &job(2, Some("acme"), Task::Flush, 0)).await;
+    post(bench, &job(1, Some("acme"), JobTask::Flush, 0)).await;
+    post(bench, &job(2, Some("acme"), JobTask::Flush, 0)).await;
     let leased = join_all((1..20).map(|holder| bench.store.lease_job(Uuid::from_u128(holder), at(1)))).await;
     let leased: Vec<_> = leased.into_iter().filter_map(|leased| leased.unwrap()).collect();
     assert_eq!(leased.len(), 1, "{leased:?}");
@@ -157,7 +157,7 @@ pub async fn of_many_gateways_at_once_one_has_the_job(bench: &Bench) {
 }
 
 pub async fn a_gateway_that_lost_its_job_changes_nothing(bench: &Bench) {
-    let id = running(bench, Task::Release).await;
+    let id = running(bench, JobTask::Release).await;
     let late = LEASE.as_secs() + 3;
     assert_eq!(lease(bench, TWO, late - 2).await, None, "adding keys extended the lease");
     assert_eq!(lease(bench, TWO, late).await, Some(id));
@@ -173,7 +173,7 @@ pub async fn a_gateway_that_lost_its_job_changes_nothing(bench: &Bench) {
 }
 
 pub async fn keys_are_sent_once_and_their_first_result_counts(bench: &Bench) {
-    let id = running(bench, Task::Flush).await;
+    let id = running(bench, JobTask::Flush).await;
     assert!(bench.store.add_job_keys(id, ONE, &[key("ann")], true, at(2)).await.unwrap());
     assert_eq!(send(bench, id, ONE, 2, 3).await.unwrap(), ["ann", "bo"]);
     let done = KeyResult::done(key("ann"), json!({"events": 1, "why": "a \0"}));
@@ -183,23 +183,23 @@ pub async fn keys_are_sent_once_and_their_first_result_counts(bench: &Bench) {
     assert_eq!(counts(&read(bench, id).await), (Some(3), 1, 1));
     assert_eq!(send(bench, id, ONE, 2, 6).await.unwrap(), ["cy"]);
     assert_eq!(send(bench, id, ONE, 2, 7).await.unwrap(), [""; 0]);
-    let first = bench.store.job_results(id, &Page { limit: 2, after: None }).await.unwrap();
+    let first = bench.store.job_results(id, &PageRequest { limit: 2, after: None }).await.unwrap();
     let done = KeyResult { ended_at: Some(at(4)), ..done };
     let refused = KeyResult { problem: Some("no \u{fffd}".into()), ended_at: Some(at(4)), ..refused };
     assert_eq!(first.rows, [done, refused]);
-    let rest = bench.store.job_results(id, &Page { limit: 2, after: first.next }).await.unwrap();
+    let rest = bench.store.job_results(id, &PageRequest { limit: 2, after: first.next }).await.unwrap();
     assert_eq!((rest.rows.len(), rest.rows[0].state, rest.next), (1, KeyState::Sent, None));
 }
 
 pub async fn an_order_without_an_answer_is_given_again_only_if_it_is_idempotent(bench: &Bench) {
     let late = LEASE.as_secs() + 10;
     for (number, task) in (1..).zip([
-        Task::Flush,
-        Task::Hold { until: None },
-        Task::Release,
-        Task::Drop,
-        Task::Retime { at: None },
-        Task::Reopen { digest_id: None, may_duplicate: false },
+        JobTask::Flush,
+        JobTask::Hold { until: None },
+        JobTask::Release,
+        JobTask::Drop,
+        JobTask::Retime { at: None },
+        JobTask::Reopen { digest_id: None, may_duplicate: false },
     ]) {
         let (id, tenant) = (Uuid::from_u128(number), number.to_string());
         let job = post(bench, &job(number, Some(&tenant), task, 0)).await;
@@ -217,7 +217,7 @@ pub async fn an_order_without_an_answer_is_given_again_only_if_it_is_idempotent(
 }
 
 pub async fn a_cancelled_job_sends_no_more_and_takes_the_answers_under_way(bench: &Bench) {
-    let id = running(bench, Task::Flush).await;
+    let id = running(bench, JobTask::Flush).await;
     send(bench, id, ONE, 1, 3).await;
     let cancelled = bench.store.cancel_job(id, &entry(4, "bo", "job cancel")).await.unwrap().unwrap();
     assert_eq!((cancelled.state, cancelled.ended_at), (JobState::Cancelled, Some(at(4))));
@@ -233,7 +233,7 @@ pub async fn a_cancelled_job_sends_no_more_and_takes_the_answers_under_way(bench
 }
 
 pub async fn a_job_is_forgotten_by_the_age_of_its_end_with_its_keys(bench: &Bench) {
-    let id = running(bench, Task::Flush).await;
+    let id = running(bench, JobTask::Flush).await;
     let day = SignedDuration::from_hours(24);
     assert!(!bench.store.forget_job(at(900) + day).await.unwrap(), "it has no end");
     bench.store.end_job(id, ONE, JobState::Done, "", at(900)).await.unwrap();
@@ -245,7 +245,7 @@ pub async fn a_job_is_forgotten_by_the_age_of_its_end_with_its_keys(bench: &Benc
 }
 
 pub async fn an_erasure_takes_the_results_of_the_person_only(bench: &Bench) {
-    let id = running(bench, Task::Flush).await;
+    let id = running(bench, JobTask::Flush).await;
     let ann = PersonId { tenant: "acme".into(), user: "ann".into() };
     let types = ["activity".to_owned()].into();
     bench.store.erase_choices(&ann, &types).await.unwrap();

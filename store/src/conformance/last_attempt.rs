@@ -6,17 +6,17 @@ use futures::future::join_all;
 use tidings_model::{
     attempt::AttemptClass,
     records::{AttemptEnd, AttemptRecord, AttemptStart, MessageState},
-    window::{Outcome, Window},
+    window::{DigestOutcome, Window},
 };
 
 use super::{Bench, at, ends};
 
 fn sent() -> AttemptEnd {
-    ends(AttemptClass::Sent, Outcome::Sent)
+    ends(AttemptClass::Sent, DigestOutcome::Sent)
 }
 
 fn failed() -> AttemptEnd {
-    ends(AttemptClass::Failed, Outcome::Failed)
+    ends(AttemptClass::Failed, DigestOutcome::Failed)
 }
 
 /// A rendered window with an attempt past the dot.
@@ -28,7 +28,7 @@ async fn past_the_dot(bench: &Bench, n: i64) -> (Window, u32) {
 }
 
 /// The ends of digest and message.
-async fn ended_as(bench: &Bench, window: &Window) -> (Option<Outcome>, MessageState) {
+async fn ended_as(bench: &Bench, window: &Window) -> (Option<DigestOutcome>, MessageState) {
     let message = bench.store.message(window.digest_id).await.unwrap().unwrap();
     (bench.outcome(window).await, message.state)
 }
@@ -43,8 +43,8 @@ pub async fn of_ends_of_an_attempt_at_once_the_first_counts(bench: &Bench) {
         let (window, number) = past_the_dot(bench, n).await;
         join_all((0..6).map(|n| bench.ended(&window, number, if n % 2 == 0 { sent() } else { failed() }))).await;
         let expected = match attempt(bench, &window, number).await.class {
-            Some(AttemptClass::Sent) => (Some(Outcome::Sent), MessageState::Sent),
-            Some(AttemptClass::Failed) => (Some(Outcome::Failed), MessageState::Failed),
+            Some(AttemptClass::Sent) => (Some(DigestOutcome::Sent), MessageState::Sent),
+            Some(AttemptClass::Failed) => (Some(DigestOutcome::Failed), MessageState::Failed),
             other => panic!("{other:?}"),
         };
         assert_eq!(ended_as(bench, &window).await, expected);
@@ -57,11 +57,11 @@ pub async fn a_drop_at_once_with_the_end_of_an_attempt_leaves_one_end(bench: &Be
         tokio::join!(bench.ended(&window, number, sent()), bench.drop_digest(&window));
         let attempt = attempt(bench, &window, number).await;
         let expected = match attempt.class {
-            Some(AttemptClass::Sent) => (Some(Outcome::Sent), MessageState::Sent),
+            Some(AttemptClass::Sent) => (Some(DigestOutcome::Sent), MessageState::Sent),
             // The drop came first, and the attempt's end is late.
             Some(AttemptClass::Ambiguous) => {
                 assert_eq!(attempt.late.unwrap().class, AttemptClass::Sent);
-                (Some(Outcome::Ambiguous), MessageState::Ambiguous)
+                (Some(DigestOutcome::Ambiguous), MessageState::Ambiguous)
             }
             other => panic!("{other:?}"),
         };
@@ -82,7 +82,7 @@ pub async fn a_stale_attempt_that_ends_as_the_next_begins_ends_nothing_but_by_a_
             AttemptStart::Closed(closed) => assert_eq!(Some(closed.outcome), outcome),
             AttemptStart::Proceed { number, .. } => {
                 assert_eq!((number, attempt(bench, &window, first).await.class), (2, Some(AttemptClass::Ambiguous)));
-                let outcome = outcome.filter(|outcome| *outcome == Outcome::Sent);
+                let outcome = outcome.filter(|outcome| *outcome == DigestOutcome::Sent);
                 assert_eq!(bench.outcome(&window).await, outcome);
                 assert_eq!(bench.dot(&window, number).await, outcome.is_none());
             }
@@ -100,7 +100,8 @@ pub async fn a_late_success_at_once_with_the_end_of_the_next_attempt_is_in_the_l
         let second = attempt(bench, &window, second).await;
         let failed = Some(AttemptClass::Failed);
         assert!(second.class == failed || second.late.as_ref().map(|late| late.class) == failed, "{second:?}");
-        let ends = [(Some(Outcome::Sent), MessageState::Sent), (Some(Outcome::Failed), MessageState::Failed)];
+        let ends =
+            [(Some(DigestOutcome::Sent), MessageState::Sent), (Some(DigestOutcome::Failed), MessageState::Failed)];
         let ended = ended_as(bench, &window).await;
         assert!(ends.contains(&ended), "{ended:?}");
         assert!(bench.store.digest(window.digest_id).await.unwrap().unwrap().sent_at.is_some());
@@ -117,7 +118,7 @@ pub async fn an_end_that_waits_for_another_writer_sees_what_that_one_wrote(bench
 
     let (window, number) = past_the_dot(bench, 0).await;
     bench.while_it_waits(&ends_it, &window, bench.ended(&window, number, failed())).await;
-    assert_eq!(ended_as(bench, &window).await, (Some(Outcome::Dropped), MessageState::Cancelled));
+    assert_eq!(ended_as(bench, &window).await, (Some(DigestOutcome::Dropped), MessageState::Cancelled));
     assert_eq!(attempt(bench, &window, number).await.class, Some(AttemptClass::Failed));
 
     let (window, number) = past_the_dot(bench, 1).await;
@@ -127,5 +128,5 @@ pub async fn an_end_that_waits_for_another_writer_sees_what_that_one_wrote(bench
 
     let (window, number) = past_the_dot(bench, 2).await;
     bench.while_it_waits(&defers, &window, bench.ended(&window, number, sent())).await;
-    assert_eq!(ended_as(bench, &window).await, (Some(Outcome::Sent), MessageState::Sent));
+    assert_eq!(ended_as(bench, &window).await, (Some(DigestOutcome::Sent), MessageState::Sent));
 }

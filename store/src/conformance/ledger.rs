@@ -4,27 +4,27 @@ use futures::future::join_all;
 use tidings_model::{
     Event, Key,
     attempt::AttemptClass,
-    records::{Actor, AttemptStart, Claim, ClaimLimits, Closing},
-    settings::Categories,
-    window::{Closed, Outcome, Window},
+    records::{AttemptStart, AuditActor, ClaimCounts, ClaimLimits, CloseRequest},
+    settings::DigestCategories,
+    window::{DigestOutcome, Window, WindowEnd},
 };
 use tokio::time::timeout;
 
 use super::{Bench, at, bench::Behind, closed, ends, event, events, key, message, shown, window, window_of};
-use crate::Error;
+use crate::StoreError;
 
-async fn close(bench: &Bench, window: &Window, ids: &[&str], outcome: Outcome, return_events: bool) -> Closed {
+async fn close(bench: &Bench, window: &Window, ids: &[&str], outcome: DigestOutcome, return_events: bool) -> WindowEnd {
     let (events, closed) = (events(ids), closed(outcome));
-    let closing = Closing {
+    let closing = CloseRequest {
         window,
         events: &events,
         closed: &closed,
-        by: Actor::Tidings,
+        by: AuditActor::Tidings,
         return_events,
         planned: None,
         now: at(300),
     };
-    bench.store.close(closing).await.unwrap().closed
+    bench.store.close_digest(closing).await.unwrap().closed
 }
 
 async fn known(bench: &Bench, key: &Key, ids: &[&str]) -> Vec<String> {
@@ -35,24 +35,24 @@ async fn known(bench: &Bench, key: &Key, ids: &[&str]) -> Vec<String> {
 pub async fn an_event_is_written_once_and_its_contents_merge(bench: &Bench) {
     let (mine, mut second) = (window(0), event("e1"));
     second.category = "share".into();
-    bench.store.stash(&mine, &[event("e1"), second.clone()], None, at(1)).await.unwrap();
-    bench.store.stash(&mine, &[second.clone()], None, at(2)).await.unwrap();
-    bench.store.stash(&window(1), &[second], Some(mine.digest_id), at(3)).await.unwrap();
+    bench.store.stash_events(&mine, &[event("e1"), second.clone()], None, at(1)).await.unwrap();
+    bench.store.stash_events(&mine, &[second.clone()], None, at(2)).await.unwrap();
+    bench.store.stash_events(&window(1), &[second], Some(mine.digest_id), at(3)).await.unwrap();
     let contents = bench.store.contents(&mine, shown(50)).await.unwrap();
     assert_eq!((contents.items, contents.lines[0].category.as_str()), (1, "share"), "of one instant, by the content");
     assert_eq!(bench.items(&window(1)).await, 0);
     let elsewhere = window_of(&key("bo"), 0);
-    bench.store.stash(&elsewhere, &events(&["e1"]), None, at(1)).await.unwrap();
+    bench.store.stash_events(&elsewhere, &events(&["e1"]), None, at(1)).await.unwrap();
     assert_eq!(bench.items(&elsewhere).await, 1);
 }
 
 pub async fn a_claim_is_the_same_when_repeated(bench: &Bench) {
-    bench.store.stash(&window(0), &events(&["a", "b"]), None, at(1)).await.unwrap();
+    bench.store.stash_events(&window(0), &events(&["a", "b"]), None, at(1)).await.unwrap();
     let mut other = event("c");
     other.entity_id = "d2".into();
     for _ in 0..3 {
         let claim = bench.claim(&window(0), &[event("b"), other.clone()], at(2)).await;
-        assert_eq!(claim, Claim { items: 3, groups: 2, taken: 2, aside: 0 });
+        assert_eq!(claim, ClaimCounts { items: 3, groups: 2, taken: 2, aside: 0 });
     }
     assert_eq!(bench.joins(&window(1), at(3)).await, 0);
 }
@@ -67,20 +67,20 @@ pub async fn what_comes_too_late_for_a_mail_stays_with_the_caller(bench: &Bench)
     // The claim that the mail was made of, again with what has arrived since.
     let again = events(&["0a", "0b", "new", "0a", "newer"]);
     assert_eq!(bench.claim(&window, &again, at(3)).await.taken, 2);
-    assert_eq!(bench.store.stash(&window, &again, None, at(3)).await.unwrap(), 2);
-    let closed = closed(Outcome::Dropped);
-    let closing = Closing {
+    assert_eq!(bench.store.stash_events(&window, &again, None, at(3)).await.unwrap(), 2);
+    let closed = closed(DigestOutcome::Dropped);
+    let closing = CloseRequest {
         window: &window,
         events: &again,
         closed: &closed,
-        by: Actor::Tidings,
+        by: AuditActor::Tidings,
         return_events: false,
         planned: None,
         now: at(4),
     };
-    assert_eq!(bench.store.close(closing).await.unwrap().taken, 2);
+    assert_eq!(bench.store.close_digest(closing).await.unwrap().taken, 2);
     assert_eq!(
-        bench.store.stash(&super::window(1), &again, None, at(5)).await.unwrap(),
+        bench.store.stash_events(&super::window(1), &again, None, at(5)).await.unwrap(),
         5,
         "the next window takes them"
     );
@@ -95,33 +95,33 @@ pub async fn an_event_is_known_when_its_digest_has_an_end_or_is_the_open_one(ben
     // A claim whose answer was lost: whoever made it comes again, and the event must be new to them.
     assert!(known(None).await.is_empty());
     assert_eq!(known(Some(window.digest_id)).await, ["a"]);
-    close(bench, &window, &[], Outcome::Skipped, false).await;
+    close(bench, &window, &[], DigestOutcome::Skipped, false).await;
     assert_eq!(known(None).await, ["a"]);
 }
 
 pub async fn nothing_is_written_under_a_message(bench: &Bench) {
     let window = bench.rendered(0).await;
     let before = bench.store.contents(&window, shown(50)).await.unwrap();
-    bench.store.stash(&window, &events(&["late"]), None, at(3)).await.unwrap();
+    bench.store.stash_events(&window, &events(&["late"]), None, at(3)).await.unwrap();
     assert_eq!(bench.claim(&window, &events(&["later"]), at(3)).await.items, 2);
-    close(bench, &window, &["latest"], Outcome::Dropped, false).await;
-    bench.store.stash(&window, &events(&["late"]), None, at(4)).await.unwrap();
+    close(bench, &window, &["latest"], DigestOutcome::Dropped, false).await;
+    bench.store.stash_events(&window, &events(&["late"]), None, at(4)).await.unwrap();
     assert_eq!(bench.store.contents(&window, shown(50)).await.unwrap(), before);
     assert!(known(bench, &window.key, &["late", "later", "latest"]).await.is_empty());
 }
 
 pub async fn what_comes_after_an_end_belongs_to_a_later_window_unless_the_end_is_recorded_again(bench: &Bench) {
     let window = window(0);
-    close(bench, &window, &["a"], Outcome::Skipped, false).await;
-    assert_eq!(bench.store.stash(&window, &events(&["a", "b"]), None, at(3)).await.unwrap(), 1);
+    close(bench, &window, &["a"], DigestOutcome::Skipped, false).await;
+    assert_eq!(bench.store.stash_events(&window, &events(&["a", "b"]), None, at(3)).await.unwrap(), 1);
     assert_eq!(
         bench.claim(&window, &events(&["a", "c"]), at(3)).await,
-        Claim { items: 1, groups: 1, taken: 1, aside: 0 }
+        ClaimCounts { items: 1, groups: 1, taken: 1, aside: 0 }
     );
-    assert_eq!(close(bench, &window, &["d"], Outcome::Dropped, true).await.outcome, Outcome::Skipped);
+    assert_eq!(close(bench, &window, &["d"], DigestOutcome::Dropped, true).await.outcome, DigestOutcome::Skipped);
     assert!(known(bench, &window.key, &["b", "c", "d"]).await.is_empty());
     // The answer to that was lost, and another event has come.
-    close(bench, &window, &["a", "e"], Outcome::Skipped, false).await;
+    close(bench, &window, &["a", "e"], DigestOutcome::Skipped, false).await;
     assert_eq!(known(bench, &window.key, &["a", "e"]).await.len(), 2);
     assert_eq!(bench.joins(&super::window(1), at(4)).await, 0, "their digest has an end");
     bench.store.put_message(&message(&window, "zombie"), None).await.unwrap();
@@ -129,17 +129,20 @@ pub async fn what_comes_after_an_end_belongs_to_a_later_window_unless_the_end_is
 }
 
 pub async fn the_first_end_stays_and_is_audited_once(bench: &Bench) {
-    for outcome in [Outcome::Dropped, Outcome::Dropped, Outcome::Unknown] {
-        assert_eq!(close(bench, &window(0), &["a"], outcome, false).await, closed(Outcome::Dropped));
+    for outcome in [DigestOutcome::Dropped, DigestOutcome::Dropped, DigestOutcome::Unknown] {
+        assert_eq!(close(bench, &window(0), &["a"], outcome, false).await, closed(DigestOutcome::Dropped));
     }
     let audit = "SELECT CAST(COUNT(*) AS TEXT) || MIN(action) || MIN(why) FROM audit";
     assert_eq!(bench.value(audit).await, "1closedropped: because dropped");
     let digest = bench.store.digest(window(0).digest_id).await.unwrap().unwrap();
-    assert_eq!((digest.closed, digest.closed_at, digest.items), (Some(closed(Outcome::Dropped)), Some(at(300)), 1));
+    assert_eq!(
+        (digest.closed, digest.closed_at, digest.items),
+        (Some(closed(DigestOutcome::Dropped)), Some(at(300)), 1)
+    );
 }
 
 pub async fn known_events_keep_their_order_and_their_key(bench: &Bench) {
-    close(bench, &window(0), &["a", "ü", "c"], Outcome::Skipped, false).await;
+    close(bench, &window(0), &["a", "ü", "c"], DigestOutcome::Skipped, false).await;
     assert_eq!(known(bench, &key("ann"), &["c", "x", "ü", "a"]).await, ["c", "ü", "a"]);
     assert!(known(bench, &key("bo"), &["a"]).await.is_empty());
     assert!(known(bench, &key("ann"), &[]).await.is_empty());
@@ -148,7 +151,7 @@ pub async fn known_events_keep_their_order_and_their_key(bench: &Bench) {
 pub async fn returned_events_join_exactly_one_claim(bench: &Bench) {
     let failed = bench.rendered(0).await;
     let (number, _) = bench.begin(&failed).await;
-    let mut end = ends(AttemptClass::Deferred, Outcome::Failed);
+    let mut end = ends(AttemptClass::Deferred, DigestOutcome::Failed);
     end.return_events = true;
     bench.ended(&failed, number, end.clone()).await;
     bench.ended(&failed, number, end).await;
@@ -159,36 +162,36 @@ pub async fn returned_events_join_exactly_one_claim(bench: &Bench) {
         assert_eq!(bench.claim(&window(1), &events(&["0a", "new"]), at(10)).await.items, 3);
     }
     assert_eq!(bench.joins(&window(2), at(11)).await, 0);
-    assert_eq!((bench.items(&failed).await, bench.outcome(&failed).await), (0, Some(Outcome::Failed)));
+    assert_eq!((bench.items(&failed).await, bench.outcome(&failed).await), (0, Some(DigestOutcome::Failed)));
     let story = "SELECT CAST(COUNT(*) AS TEXT) FROM events e JOIN digests d ON d.digest_id = e.returned_from
                  WHERE d.outcome = 'failed' AND e.digest_id <> d.digest_id AND e.returned_at IS NULL";
     assert_eq!(bench.value(story).await, "2");
 }
 
 pub async fn a_late_event_of_a_digest_that_returned_its_events_goes_on_to_the_next(bench: &Bench) {
-    close(bench, &window(0), &["a"], Outcome::Failed, true).await;
-    close(bench, &window(0), &["a", "b"], Outcome::Failed, true).await;
+    close(bench, &window(0), &["a"], DigestOutcome::Failed, true).await;
+    close(bench, &window(0), &["a", "b"], DigestOutcome::Failed, true).await;
     assert_eq!(bench.joins(&window(2), at(3)).await, 2);
-    close(bench, &window(0), &["a", "b"], Outcome::Failed, true).await;
+    close(bench, &window(0), &["a", "b"], DigestOutcome::Failed, true).await;
     assert_eq!((bench.items(&window(0)).await, bench.items(&window(2)).await), (0, 3));
 }
 
 pub async fn what_a_lost_task_claimed_is_found_by_the_window_that_it_was_claimed_for(bench: &Bench) {
     // The task ended a window, claimed the next, and made its mail. Its answer was lost.
-    close(bench, &window(0), &["a"], Outcome::Skipped, false).await;
+    close(bench, &window(0), &["a"], DigestOutcome::Skipped, false).await;
     let lost = bench.rendered(1).await;
     let again = events(&["1a", "1b", "new"]);
-    assert_eq!(bench.claim(&window(0), &again, at(3)).await, Claim { items: 1, groups: 1, taken: 0, aside: 0 });
-    assert_eq!(bench.store.stash(&window(0), &again, None, at(3)).await.unwrap(), 0);
-    assert_eq!(bench.claim(&lost, &again, at(4)).await, Claim { items: 2, groups: 1, taken: 2, aside: 0 });
+    assert_eq!(bench.claim(&window(0), &again, at(3)).await, ClaimCounts { items: 1, groups: 1, taken: 0, aside: 0 });
+    assert_eq!(bench.store.stash_events(&window(0), &again, None, at(3)).await.unwrap(), 0);
+    assert_eq!(bench.claim(&lost, &again, at(4)).await, ClaimCounts { items: 2, groups: 1, taken: 2, aside: 0 });
 }
 
 pub async fn digests_are_listed_latest_first_with_their_state(bench: &Bench) {
-    bench.store.stash(&window(0), &events(&["a"]), None, at(1)).await.unwrap();
+    bench.store.stash_events(&window(0), &events(&["a"]), None, at(1)).await.unwrap();
     bench.claim(&window(1), &events(&["b"]), at(1)).await;
     let rendered = bench.rendered(2).await;
     bench.begin(&rendered).await;
-    close(bench, &window(3), &[], Outcome::Skipped, false).await;
+    close(bench, &window(3), &[], DigestOutcome::Skipped, false).await;
     let digests = bench.store.digests(&key("ann"), 10).await.unwrap();
     let told: Vec<_> = digests.iter().map(|d| (d.state.name(), d.items, d.attempts, d.opened_at, d.due_at)).collect();
     assert_eq!(
@@ -256,10 +259,10 @@ pub async fn who_waits_for_what_somebody_has_locked_hears_that_the_store_is_away
         slot_at: None,
         off: &off,
         seen: &BTreeSet::new(),
-        categories: &Categories::NONE,
+        categories: &DigestCategories::NONE,
         planned: None,
     };
     let claim = bench.store.claim(&window, &events, &terms, at(2));
     let claimed = timeout(Duration::from_mins(1), claim).await.expect("it waits for ever");
-    assert!(matches!(claimed, Err(Error::Unavailable(_))), "{claimed:?}");
+    assert!(matches!(claimed, Err(StoreError::Unavailable(_))), "{claimed:?}");
 }

@@ -4,17 +4,17 @@ use jiff::Timestamp;
 use tidings_model::{
     Key, Retract,
     attempt::AttemptClass,
-    pause::{Paused, Scope},
-    records::{Actor, AuditFilter, DigestFilter, DigestState, Listed, Page},
-    step::{AuditInput, Note},
-    window::{Outcome, Window},
+    pause::{PauseDetails, PauseScope},
+    records::{AuditActor, AuditFilter, DigestFilter, DigestState, ListPage, PageRequest},
+    step::{AuditInput, AuditNote},
+    window::{DigestOutcome, Window},
 };
 
 use super::{Bench, at, bench::Behind, ends, entry, event, events, key, window, window_of};
 use crate::{
     audit::{self, MARK_EMITTED},
     listings,
-    sql::dialect::Variants,
+    sql::dialect::StatementVariants,
 };
 
 fn all(limit: u32) -> DigestFilter {
@@ -27,7 +27,7 @@ fn all(limit: u32) -> DigestFilter {
         since: None,
         until: None,
         overdue_at: None,
-        page: Page { limit, after: None },
+        page: PageRequest { limit, after: None },
     }
 }
 
@@ -37,8 +37,8 @@ impl Bench {
     }
 
     async fn note(&self, key: &Key, seconds: i64, action: &str) {
-        let note = Note { at: at(seconds), by: "carol".into(), action: action.into(), why: "ticket 812".into() };
-        self.store.audit(&AuditInput { key: key.clone(), notes: vec![note] }).await.unwrap();
+        let note = AuditNote { at: at(seconds), by: "carol".into(), action: action.into(), why: "ticket 812".into() };
+        self.store.record_audit(&AuditInput { key: key.clone(), notes: vec![note] }).await.unwrap();
     }
 }
 
@@ -46,8 +46,8 @@ pub async fn digests_are_listed_latest_window_first_and_filtered(bench: &Bench) 
     let alerts = Key::new("other".into(), "alerts".into(), "bo".into()).unwrap();
     let (sent, rendered) = (bench.rendered(0).await, bench.rendered(1).await);
     let (number, _) = bench.begin(&sent).await;
-    bench.ended(&sent, number, ends(AttemptClass::Sent, Outcome::Sent)).await;
-    bench.store.stash(&window(2), &events(&["stashed"]), None, at(2_000)).await.unwrap();
+    bench.ended(&sent, number, ends(AttemptClass::Sent, DigestOutcome::Sent)).await;
+    bench.store.stash_events(&window(2), &events(&["stashed"]), None, at(2_000)).await.unwrap();
     bench.claim(&window_of(&alerts, 3), &events(&["alert"]), at(3_001)).await;
 
     let of = |tenant: &str| DigestFilter { tenant: Some(tenant.into()), ..all(9) };
@@ -65,7 +65,7 @@ pub async fn digests_are_listed_latest_window_first_and_filtered(bench: &Bench) 
             &[2_000, 1_000, 0],
         ),
         (DigestFilter { user: Some("bo".into()), ..of("acme") }, &[]),
-        (DigestFilter { outcome: Some(Outcome::Sent), ..all(9) }, &[0]),
+        (DigestFilter { outcome: Some(DigestOutcome::Sent), ..all(9) }, &[0]),
         (in_state(DigestState::Closed), &[0]),
         (in_state(DigestState::Open), &[2_000]),
         (in_state(DigestState::Claimed), &[3_000]),
@@ -89,19 +89,19 @@ pub async fn pages_of_digests_neither_repeat_nor_leave_out_a_row(bench: &Bench) 
     let mut expected = Vec::new();
     for user in ["a", "b", "c", "d", "e"] {
         let window = same_instant(user);
-        bench.store.stash(&window, &events(&[user]), None, at(0)).await.unwrap();
+        bench.store.stash_events(&window, &events(&[user]), None, at(0)).await.unwrap();
         expected.push(window.digest_id);
     }
     expected.sort();
     expected.reverse();
     let (mut filter, mut listed) = (all(2), Vec::new());
     loop {
-        let Listed { rows, next } = bench.store.list_digests(&filter).await.unwrap();
+        let ListPage { rows, next } = bench.store.list_digests(&filter).await.unwrap();
         assert!(rows.len() <= 2);
         listed.extend(rows.into_iter().map(|digest| digest.digest_id));
         // A newer window moves no row of the pages that follow.
         let newer = window_of(&key("f"), i64::try_from(listed.len()).unwrap());
-        bench.store.stash(&newer, &[event(&format!("of {}", newer.digest_id))], None, at(0)).await.unwrap();
+        bench.store.stash_events(&newer, &[event(&format!("of {}", newer.digest_id))], None, at(0)).await.unwrap();
         if next.is_none() {
             break;
         }
@@ -116,7 +116,7 @@ pub async fn the_events_of_a_digest_come_in_pages_with_the_reason_of_those_in_no
     bench.claim(&window, &events(&["c", "b", "a"]), at(60)).await;
     let digest = bench.store.digest(window.digest_id).await.unwrap().unwrap();
     assert_eq!((digest.claimed_at, digest.sent_at), (Some(at(60)), None));
-    let mut page = Page { limit: 2, after: None };
+    let mut page = PageRequest { limit: 2, after: None };
     let first = bench.store.digest_events(&digest, &page).await.unwrap();
     page.after = first.next;
     let second = bench.store.digest_events(&digest, &page).await.unwrap();
@@ -129,21 +129,21 @@ pub async fn the_events_of_a_digest_come_in_pages_with_the_reason_of_those_in_no
 
 pub async fn the_commands_and_pauses_over_a_digest_are_listed_with_it(bench: &Bench) {
     let (first, second) = (bench.rendered(0).await, bench.rendered(1).await);
-    let scope = |tenant: Option<&str>, digest_type: Option<&str>| Scope {
+    let scope = |tenant: Option<&str>, digest_type: Option<&str>| PauseScope {
         tenant: tenant.map(str::to_owned),
         digest_type: digest_type.map(str::to_owned),
     };
     for (n, scope) in
         [(1, scope(Some("acme"), None)), (2, scope(None, Some("activity"))), (3, scope(Some("other"), None))]
     {
-        let paused = Paused { by: "carol".into(), why: format!("reason {n}"), since: at(10 + n), until: None };
+        let paused = PauseDetails { by: "carol".into(), why: format!("reason {n}"), since: at(10 + n), until: None };
         bench.store.pause(&scope, false, &paused).await.unwrap();
     }
     bench.note(&first.key, 20, "hold").await;
     bench.note(&key("bo"), 21, "hold").await;
     bench.note(&first.key, 1_005, "release").await;
     let (number, _) = bench.begin(&first).await;
-    bench.ended(&first, number, ends(AttemptClass::Sent, Outcome::Sent)).await; // at(202)
+    bench.ended(&first, number, ends(AttemptClass::Sent, DigestOutcome::Sent)).await; // at(202)
 
     let entries = async |window: &Window| {
         let digest = bench.store.digest(window.digest_id).await.unwrap().unwrap();
@@ -166,7 +166,7 @@ fn entries(limit: u32) -> AuditFilter {
         action: None,
         since: None,
         until: None,
-        page: Page { limit, after: None },
+        page: PageRequest { limit, after: None },
     }
 }
 
@@ -176,8 +176,8 @@ pub async fn audit_entries_are_listed_latest_first_and_filtered(bench: &Bench) {
     bench.note(&key("ann"), 3, "release").await;
     bench.note(&alerts, 2, "relay_open ses").await;
     bench.store.put_consent(&key("bo"), false, &entry(4, "recipient", "withdraw consent")).await.unwrap();
-    let paused = Paused { by: "dan".into(), why: "ticket 812".into(), since: at(5), until: None };
-    bench.store.pause(&Scope { tenant: None, digest_type: Some("alerts".into()) }, false, &paused).await.unwrap();
+    let paused = PauseDetails { by: "dan".into(), why: "ticket 812".into(), since: at(5), until: None };
+    bench.store.pause(&PauseScope { tenant: None, digest_type: Some("alerts".into()) }, false, &paused).await.unwrap();
 
     let some = |text: &str| Some(text.to_owned());
     for (filter, seconds) in [
@@ -187,7 +187,7 @@ pub async fn audit_entries_are_listed_latest_first_and_filtered(bench: &Bench) {
         (AuditFilter { digest_type: some("alerts"), ..entries(9) }, &[5, 2]),
         (AuditFilter { user: some("ann"), ..entries(9) }, &[3, 2, 1]),
         (AuditFilter { tenant: some("acme"), digest_type: some("activity"), user: some("ann"), ..entries(9) }, &[3, 1]),
-        (AuditFilter { actor: Some(Actor::Recipient), ..entries(9) }, &[4]),
+        (AuditFilter { actor: Some(AuditActor::Recipient), ..entries(9) }, &[4]),
         (AuditFilter { actor: Some("carol".into()), action: some("release"), ..entries(9) }, &[3]),
         (AuditFilter { action: some("relay_open"), ..entries(9) }, &[2]),
         (AuditFilter { action: some("relay_open ses"), ..entries(9) }, &[2]),
@@ -200,7 +200,7 @@ pub async fn audit_entries_are_listed_latest_first_and_filtered(bench: &Bench) {
     }
     let pause = bench.store.audit_entries(&entries(1)).await.unwrap().rows.remove(0);
     assert_eq!((pause.tenant.as_str(), pause.digest_type.as_str(), pause.user.as_str()), ("", "alerts", ""));
-    assert_eq!((pause.actor, pause.action.as_str()), (Actor::from("dan"), "pause"));
+    assert_eq!((pause.actor, pause.action.as_str()), (AuditActor::from("dan"), "pause"));
 }
 
 pub async fn pages_of_audit_entries_neither_repeat_nor_leave_out_a_row(bench: &Bench) {
@@ -210,7 +210,7 @@ pub async fn pages_of_audit_entries_neither_repeat_nor_leave_out_a_row(bench: &B
     }
     let (mut filter, mut listed) = (entries(2), Vec::new());
     loop {
-        let Listed { rows, next } = bench.store.audit_entries(&filter).await.unwrap();
+        let ListPage { rows, next } = bench.store.audit_entries(&filter).await.unwrap();
         assert!(rows.len() <= 2);
         listed.extend(rows.into_iter().map(|entry| entry.user));
         // A newer entry moves no row of the pages that follow.
@@ -224,7 +224,7 @@ pub async fn pages_of_audit_entries_neither_repeat_nor_leave_out_a_row(bench: &B
 }
 
 /// Statements of listings, and an index that each of them reads.
-const READS: &[(Variants, &str)] = &[
+const READS: &[(StatementVariants, &str)] = &[
     (same(listings::ONE), "digests"),
     (same(listings::ALL), "digests_by_age"),
     (same(listings::OF_TENANT), "digests_"),
@@ -241,8 +241,8 @@ const READS: &[(Variants, &str)] = &[
     (same(MARK_EMITTED), "dead_letters_of_run"),
 ];
 
-const fn same(statement: &'static str) -> Variants {
-    Variants { sqlite: statement, postgres: statement }
+const fn same(statement: &'static str) -> StatementVariants {
+    StatementVariants { sqlite: statement, postgres: statement }
 }
 
 pub async fn each_listing_reads_an_index(bench: &Bench) {

@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tidings_model::{
-    Event, Key, PersonId, Repetition, Retract,
-    pause::{Paused, Scope},
+    Event, EventRepetition, Key, PersonId, Retract,
+    pause::{PauseDetails, PauseScope},
     records::{
-        DigestState, Hanging, NameKind, Preferences, PreferencesPut, Reason, Recipient, RecipientChange, StoredName,
-        Suppression,
+        DependentKind, DigestState, NameKind, Preferences, PreferencesPut, Recipient, RecipientChange, StoredName,
+        Suppression, SuppressionReason,
     },
     settings::FormerNames,
-    window::Outcome,
+    window::DigestOutcome,
 };
 
 use super::{
@@ -28,7 +28,7 @@ use crate::{
     ledger::PUT_RETRACTS,
     names::NAMES_IN_USE,
     pauses::PAUSE_OF_MESSAGES,
-    sql::dialect::Variants,
+    sql::dialect::StatementVariants,
     suppressions::{LIFT, SUPPRESSED},
     waiting::WAITING_RETRACTED,
 };
@@ -113,11 +113,11 @@ fn stored(put: PreferencesPut) -> Option<(u64, bool)> {
 }
 
 pub async fn a_pause_counts_under_each_name_and_ends_under_each(bench: &Bench) {
-    let scope = |tenant: &str, digest_type: &str| Scope {
+    let scope = |tenant: &str, digest_type: &str| PauseScope {
         tenant: Some(tenant.to_owned()),
         digest_type: Some(digest_type.to_owned()),
     };
-    let terms = |why: &str, until: Option<i64>| Paused {
+    let terms = |why: &str, until: Option<i64>| PauseDetails {
         by: "carol".into(),
         why: why.into(),
         since: at(1),
@@ -142,7 +142,7 @@ pub async fn a_suppression_counts_under_each_name_of_the_tenant_until_it_is_lift
     let suppression = Suppression {
         tenant: "acme".into(),
         address: address.into(),
-        reason: Reason::HardBounce,
+        reason: SuppressionReason::HardBounce,
         detail: "550 5.1.1".into(),
         at: at(1),
     };
@@ -150,10 +150,10 @@ pub async fn a_suppression_counts_under_each_name_of_the_tenant_until_it_is_lift
     rename(bench).await;
     let person = Recipient { tenant: "initech".into(), ..recipient("ann", address) };
     bench.store.put_recipients(std::slice::from_ref(&person), at(2)).await.unwrap();
-    assert_eq!(bench.store.facts(&today()).await.unwrap().suppressed, Some(Reason::HardBounce));
-    assert_eq!(bench.store.suppressed("initech", address).await.unwrap(), [Reason::HardBounce]);
+    assert_eq!(bench.store.facts(&today()).await.unwrap().suppressed, Some(SuppressionReason::HardBounce));
+    assert_eq!(bench.store.suppression_reasons("initech", address).await.unwrap(), [SuppressionReason::HardBounce]);
     bench.store.lift("initech", address, None, &entry(3, "carol", "lift")).await.unwrap();
-    assert_eq!(bench.store.suppressed("acme", address).await.unwrap(), []);
+    assert_eq!(bench.store.suppression_reasons("acme", address).await.unwrap(), []);
     assert_eq!(bench.store.facts(&today()).await.unwrap().suppressed, None);
 }
 
@@ -163,17 +163,17 @@ pub async fn a_suppression_outlives_an_erasure_and_another_name(bench: &Bench) {
     let suppression = Suppression {
         tenant: "acme".into(),
         address: address.into(),
-        reason: Reason::Complaint,
+        reason: SuppressionReason::Complaint,
         detail: "abuse".into(),
         at: at(1),
     };
     bench.store.suppress(&suppression).await.unwrap();
     bench.store.erase_addresses(&ann, &[address.to_owned()].into()).await.unwrap();
     rename(bench).await;
-    assert_eq!(bench.store.suppressed("initech", address).await.unwrap(), [Reason::Complaint]);
+    assert_eq!(bench.store.suppression_reasons("initech", address).await.unwrap(), [SuppressionReason::Complaint]);
     let person = Recipient { tenant: "initech".into(), ..recipient("ann", address) };
     bench.store.put_recipients(std::slice::from_ref(&person), at(2)).await.unwrap();
-    assert_eq!(bench.store.facts(&today()).await.unwrap().suppressed, Some(Reason::Complaint));
+    assert_eq!(bench.store.facts(&today()).await.unwrap().suppressed, Some(SuppressionReason::Complaint));
 }
 
 pub async fn todays_row_of_the_directory_counts_and_else_a_former_one(bench: &Bench) {
@@ -192,13 +192,13 @@ pub async fn a_retract_and_a_known_id_count_under_each_name(bench: &Bench) {
     let sent = window(1);
     bench.claim(&sent, &events(&["sent"]), at(1)).await;
     bench.drop_digest(&sent).await;
-    assert_eq!(bench.outcome(&sent).await, Some(Outcome::Dropped));
+    assert_eq!(bench.outcome(&sent).await, Some(DigestOutcome::Dropped));
     rename(bench).await;
     let ids = ["sent".to_owned(), "new".to_owned()];
     let known = bench.store.known_events(&today(), &ids, &[], None).await.unwrap();
     assert_eq!(known.event_ids, ["sent"]);
     let asked = ids.map(|id| (today(), id.clone(), event(&id).content()));
-    assert_eq!(bench.store.repetitions(&asked).await.unwrap(), [Some(Repetition::Same), None]);
+    assert_eq!(bench.store.find_repetitions(&asked).await.unwrap(), [Some(EventRepetition::Same), None]);
     bench.store.put_retracts(&today(), &[Retract::Event("withdrawn".into())], at(2)).await.unwrap();
     let open = window_of(&key("ann"), 2);
     let claim = bench.claim(&open, &events(&["withdrawn", "stays"]), at(3)).await;
@@ -218,7 +218,7 @@ pub async fn an_event_of_two_names_is_in_the_digest_that_was_first(bench: &Bench
     assert_eq!((digest.state, digest.items), (DigestState::Claimed, 1), "it lives, however early it opened");
     let actor = bench.value("SELECT actor FROM events WHERE event_id = 'twice'").await;
     assert_eq!(actor, "Bo", "what came last counts, where the event is");
-    assert_eq!(bench.store.stash(&window_of(&today(), 3), &events(&["twice"]), None, at(4)).await.unwrap(), 1);
+    assert_eq!(bench.store.stash_events(&window_of(&today(), 3), &events(&["twice"]), None, at(4)).await.unwrap(), 1);
     assert_eq!(bench.items(&window_of(&today(), 3)).await, 0);
 }
 
@@ -240,8 +240,8 @@ pub async fn each_name_is_listed_with_what_hangs_on_it(bench: &Bench) {
         .await
         .unwrap();
     bench.claim(&window(1), &events(&["a"]), at(1)).await;
-    let scope = Scope { tenant: Some("acme".into()), digest_type: None };
-    let terms = Paused { by: "carol".into(), why: "moving".into(), since: at(1), until: None };
+    let scope = PauseScope { tenant: Some("acme".into()), digest_type: None };
+    let terms = PauseDetails { by: "carol".into(), why: "moving".into(), since: at(1), until: None };
     bench.store.pause(&scope, false, &terms).await.unwrap();
     let off = Preferences { off: ["like".to_owned()].into(), ..Preferences::default() };
     bench.store.put_preferences(&key("cy"), &off, None, &entry(2, "cy", "p")).await.unwrap();
@@ -251,18 +251,19 @@ pub async fn each_name_is_listed_with_what_hangs_on_it(bench: &Bench) {
                    VALUES ('crm', 'digest.sent', 'l', 'acme', 'activity', 'ann', 1, 1)",
         )
         .await;
-    let named = |kind, name: &str, has: &[(Hanging, u64)]| StoredName {
+    let named = |kind, name: &str, has: &[(DependentKind, u64)]| StoredName {
         kind,
         name: name.into(),
         has: has.iter().copied().collect(),
     };
-    let [withdrawn, chosen, undelivered] = [(Hanging::Withdrawn, 1), (Hanging::Chosen, 2), (Hanging::Undelivered, 1)];
+    let [withdrawn, chosen, undelivered] =
+        [(DependentKind::Withdrawn, 1), (DependentKind::Chosen, 2), (DependentKind::Undelivered, 1)];
     let stored = bench.store.stored_names().await.unwrap();
     let expected = [
         named(NameKind::Digest, "activity", &[withdrawn, chosen, undelivered]),
-        named(NameKind::Tenant, "acme", &[withdrawn, chosen, (Hanging::Paused, 1), undelivered]),
-        named(NameKind::Category, "like", &[(Hanging::Off, 1)]),
-        named(NameKind::Subscription, "crm", &[(Hanging::Waiting, 1)]),
+        named(NameKind::Tenant, "acme", &[withdrawn, chosen, (DependentKind::Paused, 1), undelivered]),
+        named(NameKind::Category, "like", &[(DependentKind::Off, 1)]),
+        named(NameKind::Subscription, "crm", &[(DependentKind::Waiting, 1)]),
     ];
     assert_eq!(stored, expected);
     let mut in_use = bench.store.names_in_use().await.unwrap();
@@ -322,7 +323,7 @@ pub async fn all_that_is_known_of_a_person_counts_under_the_tenants_name_of_toda
     rename(bench).await;
     let facts = bench.store.facts(&today()).await.unwrap();
     assert_eq!(facts.recipient.map(|known| known.address).as_deref(), Some("mark@example.com"));
-    assert_eq!((facts.consent, facts.suppressed, facts.generation), (false, Some(Reason::Complaint), 1));
+    assert_eq!((facts.consent, facts.suppressed, facts.generation), (false, Some(SuppressionReason::Complaint), 1));
     assert_eq!(facts.preferences.off, ["MARK".to_owned()].into());
     let open = Some(window_of(&key("ann"), 1).digest_id);
     let known = bench.store.known_events(&today(), &["e1".to_owned()], &[], open).await.unwrap();
@@ -336,7 +337,7 @@ pub async fn all_that_is_known_of_a_person_counts_under_the_tenants_name_of_toda
 
 pub async fn an_erased_address_stays_out_of_the_clear_under_each_name(bench: &Bench) {
     let address = "ann.mark@example.com";
-    let [before, now] = [key("ann"), today()].map(|key| PersonId::of(&key));
+    let [before, now] = [key("ann"), today()].map(|key| PersonId::from_key(&key));
     bench.store.put_recipients(&[recipient("ann", address)], at(0)).await.unwrap();
     rename(bench).await;
     assert_eq!(bench.store.same_person(&now).await.unwrap(), [now.clone(), before.clone()]);
@@ -346,13 +347,13 @@ pub async fn an_erased_address_stays_out_of_the_clear_under_each_name(bench: &Be
     bench.store.erase_addresses(&before, &addresses).await.unwrap();
     bench.store.erase_recipient(&before).await.unwrap();
     for (tenant, seconds) in [("initech", 10), ("acme", 11)] {
-        let (detail, reason) = (format!("typed: {address}"), Reason::Unsubscribed);
+        let (detail, reason) = (format!("typed: {address}"), SuppressionReason::Unsubscribed);
         let suppression =
             Suppression { tenant: tenant.into(), address: address.into(), reason, detail, at: at(seconds) };
         bench.store.suppress(&suppression).await.unwrap();
         let dump = bench.dump().await.to_lowercase();
         assert!(!dump.contains("mark"), "{tenant}: {dump}");
-        assert_eq!(bench.store.suppressed(tenant, address).await.unwrap(), [Reason::Unsubscribed]);
+        assert_eq!(bench.store.suppression_reasons(tenant, address).await.unwrap(), [SuppressionReason::Unsubscribed]);
     }
 }
 
@@ -365,7 +366,7 @@ pub async fn a_move_takes_the_rows_of_each_name(bench: &Bench) {
     let [from, to] = ["ann", "anna"].map(|user| PersonId { tenant: now.tenant.clone(), user: user.to_owned() });
     assert!(bench.store.begin_move(&from, &to, &entry(3, "carol", "rename")).await.unwrap());
     let elsewhere = PersonId { tenant: before.tenant.clone(), user: "bo".to_owned() };
-    let another = bench.store.begin_move(&PersonId::of(&before), &elsewhere, &entry(3, "carol", "rename")).await;
+    let another = bench.store.begin_move(&PersonId::from_key(&before), &elsewhere, &entry(3, "carol", "rename")).await;
     assert!(!another.unwrap(), "one move at a time, under whichever name");
     let moved = bench.store.move_person(&from, &to, &BTreeSet::new(), at(4)).await.unwrap();
     assert_eq!((moved.recipients, moved.consents, moved.events), (1, 1, 1), "{moved:?}");
@@ -390,13 +391,13 @@ pub async fn what_counted_stays_when_a_former_name_is_a_name_of_its_own(bench: &
     let complaint = Suppression {
         tenant: "acme".into(),
         address: address.into(),
-        reason: Reason::Complaint,
+        reason: SuppressionReason::Complaint,
         detail: "abuse".into(),
         at: at(1),
     };
     bench.store.suppress(&complaint).await.unwrap();
-    let scope = Scope { tenant: Some("acme".into()), digest_type: Some("activity".into()) };
-    let terms = Paused { by: "carol".into(), why: "wrong prices".into(), since: at(1), until: None };
+    let scope = PauseScope { tenant: Some("acme".into()), digest_type: Some("activity".into()) };
+    let terms = PauseDetails { by: "carol".into(), why: "wrong prices".into(), since: at(1), until: None };
     bench.store.pause(&scope, false, &terms).await.unwrap();
     rename(bench).await;
     let bo = Key { user: "bo".into(), ..today() };
@@ -409,7 +410,7 @@ pub async fn what_counted_stays_when_a_former_name_is_a_name_of_its_own(bench: &
     let after = bench.store.facts(&today()).await.unwrap();
     assert_eq!(after.pause.map(|pause| pause.why).as_deref(), Some("wrong prices"));
     assert_eq!((after.consent, after.preferences, after.revision), (false, off, before.revision));
-    assert_eq!(after.suppressed, Some(Reason::Complaint));
+    assert_eq!(after.suppressed, Some(SuppressionReason::Complaint));
     assert!(wants(bench, &bo).await, "the later wish counts");
     // What is said from now on is about one of the two.
     bench.store.put_consent(&key("ann"), true, &entry(3, "recipient", "grant")).await.unwrap();
@@ -457,7 +458,7 @@ pub async fn the_fifth_unread_digest_is_that_of_all_names(bench: &Bench) {
 }
 
 pub async fn statements_about_a_key_look_up_each_of_its_names(bench: &Bench) {
-    let same = |statement: &'static str| Variants { sqlite: statement, postgres: statement };
+    let same = |statement: &'static str| StatementVariants { sqlite: statement, postgres: statement };
     for statement in [
         same(FACTS),
         same(FACTS_FOR_CLAIM),

@@ -5,10 +5,13 @@ use std::collections::BTreeSet;
 use tidings_model::{
     PersonId,
     attempt::AttemptClass,
-    delivery_events::Kind,
-    retention::{Cutoff, Kind as Retained, Purged},
-    subscription::{DeliveryResult, Notice, NoticeType, Replayed, Settled, Subscription, SubscriptionState},
-    window::Outcome,
+    delivery_events::ReportKind,
+    retention::{PurgeAnswer, RetentionCutoff, RetentionKind as Retained},
+    subscription::{
+        DeliveryOutcomes, DeliveryResult, NoticeType, PendingNotice, ReplayScope, SubscriptionState,
+        WebhookSubscription,
+    },
+    window::DigestOutcome,
 };
 
 use super::{
@@ -21,8 +24,13 @@ use crate::notices::STATES;
 
 const HOUR: i64 = 3_600;
 
-fn subscription(name: &str, events: &[NoticeType], tenant: Option<&str>, digest_type: Option<&str>) -> Subscription {
-    Subscription {
+fn subscription(
+    name: &str,
+    events: &[NoticeType],
+    tenant: Option<&str>,
+    digest_type: Option<&str>,
+) -> WebhookSubscription {
+    WebhookSubscription {
         name: name.to_owned(),
         url: "https://app.acme.example/notices".parse().unwrap(),
         events: events.iter().copied().collect(),
@@ -34,7 +42,7 @@ fn subscription(name: &str, events: &[NoticeType], tenant: Option<&str>, digest_
     }
 }
 
-async fn subscribe(bench: &Bench, subscriptions: &[Subscription]) {
+async fn subscribe(bench: &Bench, subscriptions: &[WebhookSubscription]) {
     bench.store.subscribe(subscriptions, true).await.unwrap();
 }
 
@@ -43,13 +51,13 @@ async fn subscribe_to_all(bench: &Bench) {
     subscribe(bench, &[subscription("crm", &NoticeType::ALL, None, None)]).await;
 }
 
-async fn ready(bench: &Bench, name: &str, seconds: i64) -> Vec<Notice> {
+async fn ready(bench: &Bench, name: &str, seconds: i64) -> Vec<PendingNotice> {
     bench.store.ready_notices(name, 100, at(seconds)).await.unwrap()
 }
 
 /// The notices that are ready: type, user, outcome and reason.
 async fn words(bench: &Bench, name: &str) -> Vec<String> {
-    let words = |notice: Notice| {
+    let words = |notice: PendingNotice| {
         let parts = [&Some(notice.about.user), &notice.about.outcome, &notice.about.reason];
         let parts = parts.into_iter().flatten().map(String::as_str).collect::<Vec<_>>().join(" ");
         format!("{} {parts}", notice.event)
@@ -57,7 +65,7 @@ async fn words(bench: &Bench, name: &str) -> Vec<String> {
     ready(bench, name, 99_999).await.into_iter().map(words).collect()
 }
 
-async fn settle(bench: &Bench, settled: Settled, seconds: i64) -> u64 {
+async fn settle(bench: &Bench, settled: DeliveryOutcomes, seconds: i64) -> u64 {
     bench.store.settle_notices("crm", &settled, at(seconds)).await.unwrap()
 }
 
@@ -92,7 +100,7 @@ pub async fn each_fact_is_a_notice_in_the_order_of_the_facts(bench: &Bench) {
     bench.store.put_message(&single("acme", "welcome", "bo@example.com"), None).await.unwrap();
     let welcome = single("acme", "welcome", "bo@example.com").id;
     bench.sent(welcome).await;
-    for (n, kind) in [(1, Kind::Delivered), (2, HARD), (2, HARD), (3, Kind::Unsubscribed)] {
+    for (n, kind) in [(1, ReportKind::Delivered), (2, HARD), (2, HARD), (3, ReportKind::Unsubscribed)] {
         bench.store.put_delivery_event(&reported(message, kind, n), 9, at(5_000)).await.unwrap();
     }
     resubscribe(bench, "ann", 9_000).await;
@@ -126,7 +134,7 @@ pub async fn a_failed_digest_has_the_class_of_its_last_attempt(bench: &Bench) {
     subscribe_to_all(bench).await;
     let window = bench.rendered(1).await;
     let (number, _) = bench.begin(&window).await;
-    bench.ended(&window, number, ends(AttemptClass::HardBounce, Outcome::Failed)).await;
+    bench.ended(&window, number, ends(AttemptClass::HardBounce, DigestOutcome::Failed)).await;
     assert_eq!(words(bench, "crm").await, ["digest.failed ann failed hard_bounce"]);
 }
 
@@ -190,7 +198,7 @@ pub async fn a_file_that_not_all_workers_have_takes_no_receiver_away(bench: &Ben
     unsubscribe(bench, &["ann"], 1).await;
     assert_eq!((ready(bench, "crm", 9).await.len(), ready(bench, "other", 9).await.len()), (1, 1));
     // A worker with the former name writes that once more, and the receiver of today gets each notice once.
-    let customers = Subscription { was: vec!["crm".to_owned()], ..named("customers") };
+    let customers = WebhookSubscription { was: vec!["crm".to_owned()], ..named("customers") };
     for file in [&customers, &crm, &customers] {
         bench.store.subscribe(std::slice::from_ref(file), false).await.unwrap();
     }
@@ -206,9 +214,14 @@ pub async fn a_subscription_with_another_name_keeps_its_notices_and_whether_its_
     subscribe_to_all(bench).await;
     unsubscribe(bench, &["ann", "bo"], 1).await;
     let [ann, _] = seqs(bench).await[..] else { panic!("two") };
-    settle(bench, Settled { failed: vec![(ann, DeliveryResult::Refused, None)], ..Settled::default() }, 5).await;
+    settle(
+        bench,
+        DeliveryOutcomes { failed: vec![(ann, DeliveryResult::Refused, None)], ..DeliveryOutcomes::default() },
+        5,
+    )
+    .await;
     let customers =
-        Subscription { was: vec!["crm".to_owned()], ..subscription("customers", &NoticeType::ALL, None, None) };
+        WebhookSubscription { was: vec!["crm".to_owned()], ..subscription("customers", &NoticeType::ALL, None, None) };
     for _ in 0..2 {
         subscribe(bench, std::slice::from_ref(&customers)).await;
         let users: Vec<_> = ready(bench, "customers", 9).await.into_iter().map(|notice| notice.about.user).collect();
@@ -217,7 +230,7 @@ pub async fn a_subscription_with_another_name_keeps_its_notices_and_whether_its_
     // A worker with the former file starts once more, and its receiver is gone.
     subscribe_to_all(bench).await;
     unsubscribe(bench, &["cy"], 20).await;
-    settle(bench, Settled { gone: true, ..Settled::default() }, 30).await;
+    settle(bench, DeliveryOutcomes { gone: true, ..DeliveryOutcomes::default() }, 30).await;
     subscribe(bench, std::slice::from_ref(&customers)).await;
     let states = bench.store.subscriptions(100).await.unwrap();
     let [state] = &states[..] else { panic!("{states:?}") };
@@ -234,7 +247,10 @@ pub async fn notices_of_a_lane_wait_for_the_one_that_failed(bench: &Bench) {
     unsubscribe(bench, &["cy"], 3).await;
     let [ann, bo, ..] = seqs(bench).await[..] else { panic!("too few") };
     let failed = vec![(ann, DeliveryResult::Refused, Some(at(60)))];
-    assert_eq!(settle(bench, Settled { delivered: vec![bo], failed, ..Settled::default() }, 10).await, 0);
+    assert_eq!(
+        settle(bench, DeliveryOutcomes { delivered: vec![bo], failed, ..DeliveryOutcomes::default() }, 10).await,
+        0
+    );
     assert_eq!(users(bench, 59).await, ["cy"]);
     assert_eq!(bench.store.next_notice("crm", at(59)).await.unwrap(), Some(at(60)));
     assert_eq!(users(bench, 60).await, ["ann", "ann", "cy"]);
@@ -243,7 +259,7 @@ pub async fn notices_of_a_lane_wait_for_the_one_that_failed(bench: &Bench) {
     assert_eq!((first.tries, first.first_tried_at), (1, Some(at(10))));
     // A dead letter holds nothing back.
     let failed = vec![(ann, DeliveryResult::Refused, None)];
-    assert_eq!(settle(bench, Settled { failed, ..Settled::default() }, 61).await, 1);
+    assert_eq!(settle(bench, DeliveryOutcomes { failed, ..DeliveryOutcomes::default() }, 61).await, 1);
     assert_eq!(users(bench, 61).await, ["ann", "cy"]);
     assert_eq!((state(bench).await.waiting, state(bench).await.dead_letters), (2, 1));
     let dead = bench.store.dead_notices("crm", 9).await.unwrap();
@@ -251,14 +267,14 @@ pub async fn notices_of_a_lane_wait_for_the_one_that_failed(bench: &Bench) {
     assert_eq!((one.id, one.result.as_str(), one.tries, one.ended_at), (first.id, "refused", 2, at(61)));
     // Of all that ended, only the dead letter comes again, and before the later notices of its lane.
     let replay = entry(70, "carol", "subscription_replay");
-    assert_eq!(bench.store.replay_notices("crm", at(0), Replayed::DeadLetters, &replay).await.unwrap(), Some(1));
+    assert_eq!(bench.store.replay_notices("crm", at(0), ReplayScope::DeadLetters, &replay).await.unwrap(), Some(1));
     assert_eq!(users(bench, 71).await, ["ann", "ann", "cy"]);
 }
 
 pub async fn a_receiver_that_is_away_for_24_hours_leaves_dead_letters(bench: &Bench) {
     subscribe_to_all(bench).await;
     unsubscribe(bench, &["ann", "bo"], 1).await;
-    let away = || Settled { away: Some(DeliveryResult::Unreachable), ..Settled::default() };
+    let away = || DeliveryOutcomes { away: Some(DeliveryResult::Unreachable), ..DeliveryOutcomes::default() };
     assert_eq!(settle(bench, away(), 100).await, 0);
     unsubscribe(bench, &["cy"], 200).await;
     assert_eq!(users(bench, 200).await, ["ann", "bo", "cy"], "all may be tried at once");
@@ -272,7 +288,7 @@ pub async fn a_receiver_that_is_away_for_24_hours_leaves_dead_letters(bench: &Be
 pub async fn a_receiver_that_is_gone_gets_nothing_until_a_replay(bench: &Bench) {
     subscribe_to_all(bench).await;
     unsubscribe(bench, &["ann", "bo"], 1).await;
-    assert_eq!(settle(bench, Settled { gone: true, ..Settled::default() }, 10).await, 2);
+    assert_eq!(settle(bench, DeliveryOutcomes { gone: true, ..DeliveryOutcomes::default() }, 10).await, 2);
     unsubscribe(bench, &["cy"], 20).await;
     subscribe_to_all(bench).await;
     assert!(ready(bench, "crm", 30).await.is_empty());
@@ -280,7 +296,7 @@ pub async fn a_receiver_that_is_gone_gets_nothing_until_a_replay(bench: &Bench) 
     let replay = async |name: &str, since: i64, now: i64| {
         bench
             .store
-            .replay_notices(name, at(since), Replayed::All, &entry(now, "carol", "subscription_replay"))
+            .replay_notices(name, at(since), ReplayScope::All, &entry(now, "carol", "subscription_replay"))
             .await
             .unwrap()
     };
@@ -298,19 +314,19 @@ pub async fn what_was_delivered_is_replayed_by_time_and_purged_by_age(bench: &Be
     unsubscribe(bench, &["bo"], 20).await;
     let first: Vec<_> = ready(bench, "crm", 30).await.into_iter().map(|notice| notice.id).collect();
     let delivered = seqs(bench).await;
-    settle(bench, Settled { delivered: delivered.clone(), ..Settled::default() }, 30).await;
+    settle(bench, DeliveryOutcomes { delivered: delivered.clone(), ..DeliveryOutcomes::default() }, 30).await;
     // The same end again, as of an activity whose answer was lost.
-    settle(bench, Settled { delivered, ..Settled::default() }, 31).await;
+    settle(bench, DeliveryOutcomes { delivered, ..DeliveryOutcomes::default() }, 31).await;
     assert_eq!((state(bench).await.waiting, state(bench).await.dead_letters), (0, 0));
     let replay = entry(40, "carol", "subscription_replay");
-    assert_eq!(bench.store.replay_notices("crm", at(20), Replayed::All, &replay).await.unwrap(), Some(1));
+    assert_eq!(bench.store.replay_notices("crm", at(20), ReplayScope::All, &replay).await.unwrap(), Some(1));
     let again = ready(bench, "crm", 41).await;
     assert_eq!(again.iter().map(|notice| notice.id).collect::<Vec<_>>(), first[1..]);
-    let cutoff = |seconds| Cutoff { kind: Retained::Notices, before: at(seconds) };
-    assert_eq!(bench.store.expired(cutoff(30)).await.unwrap(), 0);
-    assert_eq!(bench.store.expired(cutoff(31)).await.unwrap(), 1);
+    let cutoff = |seconds| RetentionCutoff { kind: Retained::Notices, before: at(seconds) };
+    assert_eq!(bench.store.count_expired(cutoff(30)).await.unwrap(), 0);
+    assert_eq!(bench.store.count_expired(cutoff(31)).await.unwrap(), 1);
     let purged = bench.store.purge(cutoff(99_999), 10, None, &[], at(50)).await.unwrap();
-    assert_eq!(purged, Purged { purged: 1, archived: 0, more: false });
+    assert_eq!(purged, PurgeAnswer { purged: 1, archived: 0, more: false });
     assert_eq!(users(bench, 60).await, ["bo"], "what waits is not purged");
 }
 
@@ -318,9 +334,9 @@ pub async fn counts_of_notices_read_an_index_and_stop_at_their_number_of_rows(be
     subscribe_to_all(bench).await;
     unsubscribe(bench, &["ann", "bo", "cy"], 1).await;
     let [ann, bo, cy] = seqs(bench).await[..] else { panic!("three") };
-    let dead = |seqs: &[i64]| Settled {
+    let dead = |seqs: &[i64]| DeliveryOutcomes {
         failed: seqs.iter().map(|seq| (*seq, DeliveryResult::Refused, None)).collect(),
-        ..Settled::default()
+        ..DeliveryOutcomes::default()
     };
     settle(bench, dead(&[ann, bo, cy]), 5).await;
     unsubscribe(bench, &["di", "eve", "fay"], 7).await;
@@ -355,7 +371,7 @@ pub async fn a_fact_that_is_committed_after_a_later_one_is_not_passed_over(bench
     unsubscribe(bench, &["bo"], 2).await;
     assert_eq!(users(bench, 9).await, ["bo"]);
     let delivered = seqs(bench).await;
-    settle(bench, Settled { delivered, ..Settled::default() }, 10).await;
+    settle(bench, DeliveryOutcomes { delivered, ..DeliveryOutcomes::default() }, 10).await;
     slow.commit().await.unwrap();
     assert_eq!(users(bench, 11).await, ["ann"]);
     assert_eq!(bench.store.newest_notices().await.unwrap().len(), 1);

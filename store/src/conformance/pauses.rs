@@ -3,25 +3,25 @@
 use futures::future::join_all;
 use tidings_model::{
     Key,
-    pause::{Pause, Paused, Scope},
+    pause::{Pause, PauseDetails, PauseScope},
 };
 
 use super::{Bench, at, entry, key};
 
-fn scope(tenant: &str, digest_type: &str) -> Scope {
+fn scope(tenant: &str, digest_type: &str) -> PauseScope {
     let part = |part: &str| Some(part.to_owned()).filter(|part| !part.is_empty());
-    Scope { tenant: part(tenant), digest_type: part(digest_type) }
+    PauseScope { tenant: part(tenant), digest_type: part(digest_type) }
 }
 
-fn paused(why: &str, since: i64, until: Option<i64>) -> Paused {
-    Paused { by: "ann".into(), why: why.into(), since: at(since), until: until.map(at) }
+fn paused(why: &str, since: i64, until: Option<i64>) -> PauseDetails {
+    PauseDetails { by: "ann".into(), why: why.into(), since: at(since), until: until.map(at) }
 }
 
-async fn pause(bench: &Bench, scope: &Scope, paused: &Paused) -> Pause {
+async fn pause(bench: &Bench, scope: &PauseScope, paused: &PauseDetails) -> Pause {
     bench.store.pause(scope, false, paused).await.unwrap()
 }
 
-async fn of_key(bench: &Bench, key: &Key) -> Option<Paused> {
+async fn of_key(bench: &Bench, key: &Key) -> Option<PauseDetails> {
     bench.store.facts(key).await.unwrap().pause
 }
 

@@ -3,18 +3,20 @@
 use futures::future::join_all;
 use jiff::Timestamp;
 use tidings_model::{
-    attempt::{AttemptClass, Phase},
-    breaker::{Breaker, Cause, Open, Probe, Refusals, Refused, VersionedBreaker},
+    attempt::{AttemptClass, AttemptPhase},
+    breaker::{
+        BreakerCause, BreakerProbe, CircuitBreaker, OpenState, RefusalHistory, RefusedRecipient, VersionedBreaker,
+    },
     records::AttemptEnd,
 };
 use uuid::Uuid;
 
 use super::{Bench, at, bench::Behind, end, entry, recipient};
 
-fn open(probe: Option<Probe>) -> Breaker {
+fn open(probe: Option<BreakerProbe>) -> CircuitBreaker {
     let why = "rcpt: 550 5.7.1 no".to_owned();
-    let open = Open { cause: Cause::Policy, why, since: at(1), until: at(300), times: 2, probe };
-    Breaker {
+    let open = OpenState { cause: BreakerCause::Policy, why, since: at(1), until: at(300), times: 2, probe };
+    CircuitBreaker {
         open: Some(open),
         failures: 3,
         failing_since: Some(at(0)),
@@ -22,8 +24,8 @@ fn open(probe: Option<Probe>) -> Breaker {
         bounced: 2,
         taken: 900,
         complained: 1,
-        refusals: Refusals {
-            in_a_row: vec![Refused { message: Uuid::from_u128(7), recipient: 1, domain: 2, ended: true }],
+        refusals: RefusalHistory {
+            in_a_row: vec![RefusedRecipient { message: Uuid::from_u128(7), recipient: 1, domain: 2, ended: true }],
             openers: vec![Uuid::from_u128(8)],
             ended: 1,
             is_mixed: true,
@@ -32,42 +34,45 @@ fn open(probe: Option<Probe>) -> Breaker {
     }
 }
 
-async fn put(bench: &Bench, name: &str, revision: u64, breaker: Breaker) -> bool {
+async fn put(bench: &Bench, name: &str, revision: u64, breaker: CircuitBreaker) -> bool {
     bench.store.put_breaker(name, &VersionedBreaker { revision, breaker }, None, at(2)).await.unwrap()
 }
 
 pub async fn what_is_remembered_of_a_relay_comes_back(bench: &Bench) {
     assert!(bench.store.breakers().await.unwrap().is_empty());
-    let probe = Probe { message: Uuid::from_u128(7), until: at(900) };
-    let for_good = Breaker::default().opened("they are moving", at(1));
-    for (revision, breaker) in (1..).zip([open(None), open(Some(probe)), for_good, Breaker::closed()]) {
+    let probe = BreakerProbe { message: Uuid::from_u128(7), until: at(900) };
+    let for_good = CircuitBreaker::default().open_by_operator("they are moving", at(1));
+    for (revision, breaker) in (1..).zip([open(None), open(Some(probe)), for_good, CircuitBreaker::closed()]) {
         assert!(put(bench, "ses", revision, breaker.clone()).await);
         assert_eq!(bench.store.breakers().await.unwrap()["ses"], VersionedBreaker { revision, breaker });
     }
-    assert!(put(bench, "own", 1, Breaker::closed()).await);
+    assert!(put(bench, "own", 1, CircuitBreaker::closed()).await);
     assert!(put(bench, "own/acme", 1, open(None)).await);
     let kept = bench.store.breakers().await.unwrap();
     assert_eq!(kept.keys().collect::<Vec<_>>(), ["own", "own/acme", "ses"]);
-    assert_eq!((&kept["own"].breaker, &kept["own/acme"].breaker), (&Breaker::closed(), &open(None)));
+    assert_eq!((&kept["own"].breaker, &kept["own/acme"].breaker), (&CircuitBreaker::closed(), &open(None)));
     assert_eq!(bench.value("SELECT state FROM relays WHERE name = 'ses'").await, "closed");
-    let for_ever = Breaker::default().opened("", at(1)).open.map(|open| open.until);
+    let for_ever = CircuitBreaker::default().open_by_operator("", at(1)).open.map(|open| open.until);
     assert_eq!(for_ever, Some(Timestamp::MAX));
 }
 
 pub async fn of_many_changes_of_a_relay_at_once_one_counts(bench: &Bench) {
     for revision in 1..=3 {
         let changes = join_all((0..12).map(|n| {
-            let probe = Probe { message: Uuid::from_u128(n), until: at(900) };
+            let probe = BreakerProbe { message: Uuid::from_u128(n), until: at(900) };
             put(bench, "ses", revision, open(Some(probe)))
         }));
         assert_eq!(changes.await.into_iter().filter(|won| *won).count(), 1);
     }
-    assert!(!put(bench, "ses", 3, Breaker::closed()).await, "it was made of what is no longer so");
+    assert!(!put(bench, "ses", 3, CircuitBreaker::closed()).await, "it was made of what is no longer so");
     assert!(bench.store.breakers().await.unwrap()["ses"].breaker.open.is_some());
 }
 
 pub async fn an_operators_change_of_a_relay_is_audited_when_it_counts(bench: &Bench) {
-    let kept = |revision| VersionedBreaker { revision, breaker: Breaker::default().opened("they are moving", at(1)) };
+    let kept = |revision| VersionedBreaker {
+        revision,
+        breaker: CircuitBreaker::default().open_by_operator("they are moving", at(1)),
+    };
     let entry = entry(1, "carol", "relay_open");
     assert!(bench.store.put_breaker("ses", &kept(1), Some(&entry), at(1)).await.unwrap());
     assert!(!bench.store.put_breaker("ses", &kept(1), Some(&entry), at(1)).await.unwrap());
@@ -87,7 +92,7 @@ pub async fn a_database_that_has_lost_a_table_is_not_healthy(bench: &Bench) {
 
 pub async fn the_latest_refusals_of_a_relay_come_first(bench: &Bench) {
     bench.store.put_recipients(&[recipient("ann", "ann@example.com")], at(0)).await.unwrap();
-    let refused = |reply: &str, class| AttemptEnd { phase: Phase::Rcpt, reply: reply.into(), ..end(class) };
+    let refused = |reply: &str, class| AttemptEnd { phase: AttemptPhase::Rcpt, reply: reply.into(), ..end(class) };
     let window = bench.rendered(0).await;
     for (n, reply, class) in [
         (210, "450 4.2.0 later", AttemptClass::Deferred),

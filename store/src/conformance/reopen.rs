@@ -5,69 +5,69 @@ use std::time::Duration;
 use tidings_model::{
     Retract,
     attempt::AttemptClass,
-    command::{Order, Reopen},
-    records::{Actor, AttemptEnd, AttemptStart, Closing},
-    step::{ReopenInput, Resumed},
-    window::{Outcome, Window},
+    command::{CommandContext, ReopenCommand},
+    records::{AttemptEnd, AttemptStart, AuditActor, CloseRequest},
+    step::{ReopenAnswer, ReopenInput},
+    window::{DigestOutcome, Window},
 };
 
 use super::{Bench, at, closed, end, ends, events, key, message, window};
 
-async fn reopen(bench: &Bench, window: &Window, may_duplicate: bool) -> Resumed {
-    let order = Order { by: "carol".into(), why: "ticket 812".into() };
-    let reopen = Reopen { order, digest_id: window.digest_id, may_duplicate };
+async fn reopen(bench: &Bench, window: &Window, may_duplicate: bool) -> ReopenAnswer {
+    let order = CommandContext { by: "carol".into(), why: "ticket 812".into() };
+    let reopen = ReopenCommand { order, digest_id: window.digest_id, may_duplicate };
     let input = ReopenInput { asked_at: at(400), key: key("ann"), reopen };
-    bench.store.reopen(&input, at(401)).await.unwrap()
+    bench.store.reopen_digest(&input, at(401)).await.unwrap()
 }
 
 async fn refused(bench: &Bench, window: &Window, may_duplicate: bool) -> String {
     let before = bench.store.digest(window.digest_id).await.unwrap();
     match reopen(bench, window, may_duplicate).await {
-        Resumed::Refused { why } => {
+        ReopenAnswer::Refused { why } => {
             assert_eq!(bench.store.digest(window.digest_id).await.unwrap(), before, "it stays as it is");
             why
         }
-        Resumed::Claimed { .. } => panic!("reopened"),
+        ReopenAnswer::Claimed { .. } => panic!("reopened"),
     }
 }
 
 async fn resumed(bench: &Bench, window: &Window, may_duplicate: bool, state: &str) {
     // A lost answer is asked for again.
     for _ in 0..2 {
-        let expected = Resumed::Claimed { window: window.clone(), items: 2, groups: 1 };
+        let expected = ReopenAnswer::Claimed { window: window.clone(), items: 2, groups: 1 };
         assert_eq!(reopen(bench, window, may_duplicate).await, expected);
     }
     let digest = bench.store.digest(window.digest_id).await.unwrap().unwrap();
     assert_eq!((digest.state.name(), digest.closed, digest.closed_at), (state, None, None));
 }
 
-async fn close(bench: &Bench, window: &Window, outcome: Outcome, return_events: bool) {
+async fn close(bench: &Bench, window: &Window, outcome: DigestOutcome, return_events: bool) {
     let closed = closed(outcome);
-    let closing = Closing {
+    let closing = CloseRequest {
         window,
         events: &[],
         closed: &closed,
-        by: Actor::Tidings,
+        by: AuditActor::Tidings,
         return_events,
         planned: None,
         now: at(300),
     };
-    bench.store.close(closing).await.unwrap();
+    bench.store.close_digest(closing).await.unwrap();
 }
 
 pub async fn a_window_that_was_never_claimed_is_sent_without_what_was_taken_back(bench: &Bench) {
-    bench.store.stash(&window(0), &events(&["a", "b", "c"]), None, at(1)).await.unwrap();
-    bench.store.stash(&window(1), &events(&["d"]), None, at(1)).await.unwrap();
+    bench.store.stash_events(&window(0), &events(&["a", "b", "c"]), None, at(1)).await.unwrap();
+    bench.store.stash_events(&window(1), &events(&["d"]), None, at(1)).await.unwrap();
     let retracts = ["a", "d"].map(|id| Retract::Event(id.to_owned()));
     bench.store.put_retracts(&key("ann"), &retracts, at(2)).await.unwrap();
     resumed(bench, &window(0), false, "claimed").await;
-    let Resumed::Refused { why } = reopen(bench, &window(1), false).await else { panic!("reopened") };
+    let ReopenAnswer::Refused { why } = reopen(bench, &window(1), false).await else { panic!("reopened") };
     assert!(why.ends_with("its events were taken back"), "{why}");
-    assert_eq!(bench.outcome(&window(1)).await, Some(Outcome::Skipped));
+    assert_eq!(bench.outcome(&window(1)).await, Some(DigestOutcome::Skipped));
 }
 
 pub async fn what_came_to_nothing_is_sent_under_its_own_id_after_all(bench: &Bench) {
-    for (n, outcome) in [(0, Outcome::Dropped), (1, Outcome::Failed), (2, Outcome::Unknown)] {
+    for (n, outcome) in [(0, DigestOutcome::Dropped), (1, DigestOutcome::Failed), (2, DigestOutcome::Unknown)] {
         let ids = [format!("{n}a"), format!("{n}b")];
         bench.claim(&window(n), &events(&[&ids[0], &ids[1]]), at(1)).await;
         close(bench, &window(n), outcome, false).await;
@@ -75,8 +75,8 @@ pub async fn what_came_to_nothing_is_sent_under_its_own_id_after_all(bench: &Ben
         bench.store.put_message(&message(&window(n), "mail"), None).await.unwrap();
         let (number, _) = bench.begin(&window(n)).await;
         assert!(bench.dot(&window(n), number).await);
-        bench.ended(&window(n), number, ends(AttemptClass::Sent, Outcome::Sent)).await;
-        assert_eq!(bench.outcome(&window(n)).await, Some(Outcome::Sent));
+        bench.ended(&window(n), number, ends(AttemptClass::Sent, DigestOutcome::Sent)).await;
+        assert_eq!(bench.outcome(&window(n)).await, Some(DigestOutcome::Sent));
     }
     let audited = "SELECT CAST(COUNT(*) AS TEXT) FROM audit
                    WHERE action = 'reopen' AND actor = 'carol' AND why = 'ticket 812' AND digest_id IS NOT NULL";
@@ -86,7 +86,7 @@ pub async fn what_came_to_nothing_is_sent_under_its_own_id_after_all(bench: &Ben
 pub async fn a_message_that_was_made_is_the_one_that_is_sent(bench: &Bench) {
     let window = bench.rendered(0).await;
     let (number, _) = bench.begin(&window).await;
-    bench.ended(&window, number, ends(AttemptClass::Failed, Outcome::Failed)).await;
+    bench.ended(&window, number, ends(AttemptClass::Failed, DigestOutcome::Failed)).await;
     resumed(bench, &window, false, "rendered").await;
     match bench.store.begin_attempt(window.digest_id, "relay", Duration::ZERO, at(500)).await.unwrap() {
         AttemptStart::Proceed { number, message, .. } => {
@@ -102,12 +102,17 @@ pub async fn what_a_terminated_run_left_behind_is_taken_up_and_its_attempt_fence
     let (number, _) = bench.begin(&rendered).await;
     resumed(bench, &rendered, false, "rendered").await;
     assert!(!bench.dot(&rendered, number).await);
-    bench.store.stash(&window(1), &events(&["c", "d"]), None, at(1)).await.unwrap();
+    bench.store.stash_events(&window(1), &events(&["c", "d"]), None, at(1)).await.unwrap();
     resumed(bench, &window(1), false, "claimed").await;
 }
 
 pub async fn an_end_that_is_not_to_be_undone_stays(bench: &Bench) {
-    for (n, outcome) in [(0, Outcome::Sent), (1, Outcome::Skipped), (2, Outcome::Suppressed), (3, Outcome::Throttled)] {
+    for (n, outcome) in [
+        (0, DigestOutcome::Sent),
+        (1, DigestOutcome::Skipped),
+        (2, DigestOutcome::Suppressed),
+        (3, DigestOutcome::Throttled),
+    ] {
         let window = bench.rendered(n).await;
         close(bench, &window, outcome, false).await;
         let why = refused(bench, &window, true).await;
@@ -117,7 +122,7 @@ pub async fn an_end_that_is_not_to_be_undone_stays(bench: &Bench) {
     let elsewhere = super::window_of(&key("bo"), 0);
     bench.claim(&elsewhere, &events(&["a"]), at(1)).await;
     assert!(refused(bench, &elsewhere, false).await.contains("no such digest of this key"));
-    close(bench, &window(4), Outcome::Dropped, false).await;
+    close(bench, &window(4), DigestOutcome::Dropped, false).await;
     assert!(refused(bench, &window(4), false).await.ends_with("it has no events"));
 }
 
@@ -127,8 +132,8 @@ pub async fn what_the_recipient_may_have_is_sent_again_only_where_that_does_no_h
         let (number, _) = bench.begin(&window).await;
         assert!(bench.dot(&window, number).await);
         if closes {
-            close(bench, &window, Outcome::Dropped, false).await;
-            assert_eq!(bench.outcome(&window).await, Some(Outcome::Ambiguous));
+            close(bench, &window, DigestOutcome::Dropped, false).await;
+            assert_eq!(bench.outcome(&window).await, Some(DigestOutcome::Ambiguous));
         }
         let why = refused(bench, &window, false).await;
         assert!(why.contains("past the dot") && why.contains("--may-duplicate"), "{why}");
@@ -138,13 +143,13 @@ pub async fn what_the_recipient_may_have_is_sent_again_only_where_that_does_no_h
     let window = bench.rendered(2).await;
     let (number, _) = bench.begin(&window).await;
     assert!(bench.dot(&window, number).await);
-    bench.ended(&window, number, ends(AttemptClass::Failed, Outcome::Failed)).await;
+    bench.ended(&window, number, ends(AttemptClass::Failed, DigestOutcome::Failed)).await;
     resumed(bench, &window, false, "rendered").await;
     // The relay said yes after the end: they have it.
     let window = bench.rendered(3).await;
     let (number, _) = bench.begin(&window).await;
     assert!(bench.dot(&window, number).await);
-    close(bench, &window, Outcome::Dropped, false).await;
+    close(bench, &window, DigestOutcome::Dropped, false).await;
     bench.ended(&window, number, end(AttemptClass::Sent)).await;
     assert!(refused(bench, &window, true).await.contains("was sent"));
 }
@@ -153,7 +158,7 @@ pub async fn events_that_were_returned_come_back_unless_another_digest_has_them(
     for (n, taken) in [(0, false), (1, true)] {
         let window = bench.rendered(n).await;
         let (number, _) = bench.begin(&window).await;
-        let failure = AttemptEnd { return_events: true, ..ends(AttemptClass::Deferred, Outcome::Failed) };
+        let failure = AttemptEnd { return_events: true, ..ends(AttemptClass::Deferred, DigestOutcome::Failed) };
         bench.ended(&window, number, failure).await;
         if taken {
             assert_eq!(bench.joins(&super::window(5), at(350)).await, 2);
@@ -169,11 +174,11 @@ pub async fn what_was_taken_back_since_is_in_no_mail_of_a_reopened_digest(bench:
     for n in [0, 1] {
         let ids = [format!("{n}a"), format!("{n}b")];
         bench.claim(&window(n), &events(&[&ids[0], &ids[1]]), at(1)).await;
-        close(bench, &window(n), Outcome::Dropped, false).await;
+        close(bench, &window(n), DigestOutcome::Dropped, false).await;
     }
     let retracts = ["0a", "1a", "1b"].map(|id| Retract::Event(id.to_owned()));
     bench.store.put_retracts(&key("ann"), &retracts, at(310)).await.unwrap();
-    let left = Resumed::Claimed { window: window(0), items: 1, groups: 1 };
+    let left = ReopenAnswer::Claimed { window: window(0), items: 1, groups: 1 };
     assert_eq!(reopen(bench, &window(0), false).await, left);
     let why = refused(bench, &window(1), false).await;
     assert!(why.ends_with("its events were taken back"), "{why}");

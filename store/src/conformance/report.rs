@@ -11,12 +11,12 @@ use sqlx::Executor as _;
 use tidings_model::{
     PersonId,
     attempt::AttemptClass,
-    delivery_events::{Kind, Report, Reported},
-    records::{AttemptStart, Message},
-    report::{By, Counted, Counts, Question},
-    retention::{Cutoff, Kind as Kept},
+    delivery_events::{CheckedDeliveryEvent, DeliveryReport, ReportKind},
+    records::{AttemptStart, OutboxMessage},
+    report::{CountedReport, ReportCounts, ReportGrouping, ReportQuery},
+    retention::{RetentionCutoff, RetentionKind as Kept},
     settings::StreamName,
-    window::Outcome,
+    window::DigestOutcome,
 };
 use uuid::Uuid;
 
@@ -26,7 +26,7 @@ use super::{
     delivery_events::{MOST, reported, single},
     ends,
 };
-use crate::statistics::report;
+use crate::statistics::report_statement;
 
 const DAY: i64 = 86_400;
 
@@ -41,7 +41,7 @@ struct Known {
     template: String,
     relay: String,
     sent: bool,
-    reports: BTreeSet<Counted>,
+    reports: BTreeSet<CountedReport>,
     stored: bool,
 }
 
@@ -52,22 +52,22 @@ struct Model {
 }
 
 /// The column of a count, as the store has it.
-fn column(counts: &Counts, counted: Counted) -> u64 {
+fn column(counts: &ReportCounts, counted: CountedReport) -> u64 {
     match counted {
-        Counted::Delivered => counts.delivered,
-        Counted::Deferred => counts.deferred,
-        Counted::BouncedHard => counts.bounced.hard,
-        Counted::BouncedSoft => counts.bounced.soft,
-        Counted::BouncedPolicy => counts.bounced.policy,
-        Counted::NeverSent => counts.never_sent,
-        Counted::Complained => counts.complained,
-        Counted::Unsubscribed => counts.unsubscribed,
-        Counted::OpenedPeople => counts.opened.people,
-        Counted::OpenedMachines => counts.opened.machines,
-        Counted::OpenedUnknown => counts.opened.unknown,
-        Counted::ClickedPeople => counts.clicked.people,
-        Counted::ClickedMachines => counts.clicked.machines,
-        Counted::ClickedUnknown => counts.clicked.unknown,
+        CountedReport::Delivered => counts.delivered,
+        CountedReport::Deferred => counts.deferred,
+        CountedReport::BouncedHard => counts.bounced.hard,
+        CountedReport::BouncedSoft => counts.bounced.soft,
+        CountedReport::BouncedPolicy => counts.bounced.policy,
+        CountedReport::NeverSent => counts.never_sent,
+        CountedReport::Complained => counts.complained,
+        CountedReport::Unsubscribed => counts.unsubscribed,
+        CountedReport::OpenedPeople => counts.opened.people,
+        CountedReport::OpenedMachines => counts.opened.machines,
+        CountedReport::OpenedUnknown => counts.opened.unknown,
+        CountedReport::ClickedPeople => counts.clicked.people,
+        CountedReport::ClickedMachines => counts.clicked.machines,
+        CountedReport::ClickedUnknown => counts.clicked.unknown,
     }
 }
 
@@ -78,7 +78,7 @@ impl Model {
         let template = ["", "welcome", "invoice"][n / 2 % 3];
         let at = second(day * DAY + 3_600);
         let made = single(tenant, &format!("m{n}"), &format!("ann{n}@example.com"));
-        let message = Message { template: template.into(), made_at: at, stream: StreamName::Bulk, ..made };
+        let message = OutboxMessage { template: template.into(), made_at: at, stream: StreamName::Bulk, ..made };
         let id = message.id;
         bench.store.put_message(&message, None).await.unwrap();
         let AttemptStart::Proceed { number, .. } =
@@ -86,23 +86,26 @@ impl Model {
         else {
             panic!("it is fresh")
         };
-        assert!(bench.store.past_the_dot(id, number, at).await.unwrap());
-        let end =
-            if sent { ends(AttemptClass::Sent, Outcome::Sent) } else { ends(AttemptClass::Failed, Outcome::Failed) };
+        assert!(bench.store.mark_in_doubt(id, number, at).await.unwrap());
+        let end = if sent {
+            ends(AttemptClass::Sent, DigestOutcome::Sent)
+        } else {
+            ends(AttemptClass::Failed, DigestOutcome::Failed)
+        };
         bench.store.end_attempt(id, number, &end, at).await.unwrap();
         let (tenant, template, relay) = (tenant.to_owned(), template.to_owned(), relay.to_owned());
         self.messages.insert(id, Known { tenant, day, template, relay, sent, reports: BTreeSet::new(), stored: true });
     }
 
     /// Reports something of a message, and counts it if the message is stored.
-    async fn tell(&mut self, bench: &Bench, message: Uuid, report: &Report, at: Timestamp) {
+    async fn tell(&mut self, bench: &Bench, message: Uuid, report: &DeliveryReport, at: Timestamp) {
         let relay = Some(self.messages[&message].relay.clone());
-        let event = Reported { relay, report: report.clone(), ..reported(message, report.kind, 0) };
+        let event = CheckedDeliveryEvent { relay, report: report.clone(), ..reported(message, report.kind, 0) };
         let recorded = bench.store.put_delivery_event(&event, MOST, at).await.unwrap();
         let known = self.messages.get_mut(&message).unwrap();
         assert_eq!(recorded.is_some(), known.stored);
         if known.stored {
-            known.reports.insert(Counted::of(report));
+            known.reports.insert(CountedReport::from_report(report));
         }
     }
 
@@ -111,13 +114,13 @@ impl Model {
         bench.store.count_unsubscribed(message).await.unwrap();
         let known = self.messages.get_mut(&message).unwrap();
         if known.stored {
-            known.reports.insert(Counted::Unsubscribed);
+            known.reports.insert(CountedReport::Unsubscribed);
         }
     }
 
     /// Deletes messages that ended before a day.
     async fn purge(&mut self, bench: &Bench, day: i64) {
-        let cutoff = Cutoff { kind: Kept::Messages, before: second(day * DAY) };
+        let cutoff = RetentionCutoff { kind: Kept::Messages, before: second(day * DAY) };
         while bench.store.purge(cutoff, 2, None, &[], second(day * DAY)).await.unwrap().more {}
         self.messages.values_mut().filter(|known| known.day < day).for_each(|known| known.stored = false);
     }
@@ -126,11 +129,11 @@ impl Model {
     async fn check(&self, bench: &Bench) {
         let whole = [date(1970, 1, 1), date(1970, 2, 1)];
         let part = [date(1970, 1, 3), date(1970, 1, 5)];
-        for by in [None].into_iter().chain(By::ALL.map(Some)) {
+        for by in [None].into_iter().chain(ReportGrouping::ALL.map(Some)) {
             for tenant in [None, Some("bolt")] {
                 for [from, until] in [whole, part] {
-                    let question = Question { tenant: tenant.map(str::to_owned), from, until, by };
-                    let found = bench.store.report(&question).await.unwrap();
+                    let question = ReportQuery { tenant: tenant.map(str::to_owned), from, until, by };
+                    let found = bench.store.message_report(&question).await.unwrap();
                     assert_eq!(Self::shown(found), self.counted(&question), "{question:?}");
                 }
             }
@@ -138,10 +141,10 @@ impl Model {
     }
 
     /// The counts by bucket and column, without zeros.
-    fn shown(found: Vec<(String, Counts)>) -> BTreeMap<(String, &'static str), u64> {
+    fn shown(found: Vec<(String, ReportCounts)>) -> BTreeMap<(String, &'static str), u64> {
         let mut shown = BTreeMap::new();
         for (bucket, counts) in found {
-            for counted in Counted::ALL {
+            for counted in CountedReport::ALL {
                 shown.insert((bucket.clone(), counted.name()), column(&counts, counted));
             }
             shown.insert((bucket, "sent"), counts.sent);
@@ -150,7 +153,7 @@ impl Model {
         shown
     }
 
-    fn counted(&self, question: &Question) -> BTreeMap<(String, &'static str), u64> {
+    fn counted(&self, question: &ReportQuery) -> BTreeMap<(String, &'static str), u64> {
         let [from, until] = question.days();
         let mut counted = BTreeMap::new();
         for known in self.messages.values() {
@@ -159,10 +162,10 @@ impl Model {
                 continue;
             }
             let bucket = match question.by {
-                None | Some(By::Type) => String::new(),
-                Some(By::Template) => known.template.clone(),
-                Some(By::Relay) => known.relay.clone(),
-                Some(By::Day) => known.day.to_string(),
+                None | Some(ReportGrouping::Type) => String::new(),
+                Some(ReportGrouping::Template) => known.template.clone(),
+                Some(ReportGrouping::Relay) => known.relay.clone(),
+                Some(ReportGrouping::Day) => known.day.to_string(),
             };
             for name in known.sent.then_some("sent").into_iter().chain(known.reports.iter().map(|of| of.name())) {
                 *counted.entry((bucket.clone(), name)).or_default() += 1;
@@ -182,7 +185,7 @@ enum Step {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let machine = prop_oneof![Just(None), any::<bool>().prop_map(Some)];
-    let tell = (0..12_usize, 0..Kind::ALL.len(), machine, 0..3_i64)
+    let tell = (0..12_usize, 0..ReportKind::ALL.len(), machine, 0..3_i64)
         .prop_map(|(message, kind, machine, second)| Step::Tell { message, kind, machine, second });
     let leave = (0..12_usize).prop_map(|message| Step::Leave { message });
     let purge = (any::<bool>(), 1..7_i64).prop_map(|(messages, day)| Step::Purge { messages, day });
@@ -206,16 +209,16 @@ pub async fn a_report_is_the_same_in_any_order_and_after_any_purge(bench: &Bench
         for step in steps().new_tree(&mut runner).unwrap().current() {
             match step {
                 Step::Tell { message, kind, machine, second: later } => {
-                    let kind = Kind::ALL[kind];
-                    let machine = machine.filter(|_| matches!(kind, Kind::Opened | Kind::Clicked));
-                    let report = Report { machine, ..Report::new(kind, second(8 * DAY + later)) };
+                    let kind = ReportKind::ALL[kind];
+                    let machine = machine.filter(|_| matches!(kind, ReportKind::Opened | ReportKind::Clicked));
+                    let report = DeliveryReport { machine, ..DeliveryReport::new(kind, second(8 * DAY + later)) };
                     model.tell(bench, ids[message], &report, second(9 * DAY)).await;
                 }
                 Step::Leave { message } => model.leave(bench, ids[message]).await,
                 Step::Purge { messages: true, day } => model.purge(bench, day).await,
                 // Reports go by their own age, and change no count.
                 Step::Purge { messages: false, .. } => {
-                    let cutoff = Cutoff { kind: Kept::DeliveryEvents, before: second(10 * DAY) };
+                    let cutoff = RetentionCutoff { kind: Kept::DeliveryEvents, before: second(10 * DAY) };
                     while bench.store.purge(cutoff, 3, None, &[], second(10 * DAY)).await.unwrap().more {}
                 }
             }
@@ -236,18 +239,18 @@ pub async fn a_migration_counts_what_was_reported_before(bench: &Bench) {
     }
     let ids: Vec<_> = model.messages.keys().copied().collect();
     for (n, id) in ids.iter().enumerate().skip(1) {
-        for kind in [Kind::ALL[n % 9], Kind::ALL[n / 2 % 9]] {
-            let machine =
-                [None, Some(true), Some(false)][n % 3].filter(|_| matches!(kind, Kind::Opened | Kind::Clicked));
+        for kind in [ReportKind::ALL[n % 9], ReportKind::ALL[n / 2 % 9]] {
+            let machine = [None, Some(true), Some(false)][n % 3]
+                .filter(|_| matches!(kind, ReportKind::Opened | ReportKind::Clicked));
             let never_sent = n % 5 == 0 && kind.fits_never_sent();
-            let report = Report { never_sent, machine, ..Report::new(kind, second(8 * DAY)) };
+            let report = DeliveryReport { never_sent, machine, ..DeliveryReport::new(kind, second(8 * DAY)) };
             model.tell(bench, *id, &report, second(9 * DAY)).await;
         }
     }
     // A report may make a message sent that was not.
     let sent = bench.value("SELECT CAST(COUNT(*) AS TEXT) FROM messages WHERE sent_at IS NOT NULL").await;
-    let question = Question { tenant: None, from: date(1970, 1, 1), until: date(1970, 2, 1), by: None };
-    let before = bench.store.report(&question).await.unwrap();
+    let question = ReportQuery { tenant: None, from: date(1970, 1, 1), until: date(1970, 2, 1), by: None };
+    let before = bench.store.message_report(&question).await.unwrap();
     assert_eq!(before[0].1.sent.to_string(), sent);
     let migration = include_str!("../../migrations/postgres/0010_reports.sql");
     let update = migration.split(';').find(|statement| statement.contains("UPDATE messages")).unwrap();
@@ -257,7 +260,7 @@ pub async fn a_migration_counts_what_was_reported_before(bench: &Bench) {
             Behind::Postgres { pool, .. } => drop(pool.execute(statement).await.unwrap()),
         }
     }
-    assert_eq!(bench.store.report(&question).await.unwrap(), before);
+    assert_eq!(bench.store.message_report(&question).await.unwrap(), before);
 }
 
 pub async fn a_report_reads_an_index_and_the_erasure_of_a_person_changes_none(bench: &Bench) {
@@ -266,8 +269,8 @@ pub async fn a_report_reads_an_index_and_the_erasure_of_a_person_changes_none(be
         // While the table is empty, any index that begins with the tenant will do.
         Behind::Postgres { .. } => "using messages_",
     };
-    for (by, of_tenant) in [(None, true), (Some(By::Relay), true), (Some(By::Day), false)] {
-        let plan = bench.plan(&report(by, of_tenant)).await;
+    for (by, of_tenant) in [(None, true), (Some(ReportGrouping::Relay), true), (Some(ReportGrouping::Day), false)] {
+        let plan = bench.plan(&report_statement(by, of_tenant)).await;
         assert!(plan.contains(index) && !plan.contains("Seq Scan on messages"), "{plan}");
     }
     let mut model = Model::default();
@@ -276,11 +279,11 @@ pub async fn a_report_reads_an_index_and_the_erasure_of_a_person_changes_none(be
     }
     let ids: Vec<_> = model.messages.keys().copied().collect();
     for id in ids {
-        model.tell(bench, id, &Report::new(Kind::Opened, second(8 * DAY)), second(9 * DAY)).await;
+        model.tell(bench, id, &DeliveryReport::new(ReportKind::Opened, second(8 * DAY)), second(9 * DAY)).await;
     }
     let (person, page) = (
         PersonId { tenant: "acme".into(), user: "ann".into() },
-        tidings_model::records::Page { limit: 9, after: None },
+        tidings_model::records::PageRequest { limit: 9, after: None },
     );
     let addresses = (0..6).map(|n| format!("ann{n}@example.com")).collect();
     let (erased, _) = bench.store.erase_messages(&person, &addresses, &page, second(9 * DAY)).await.unwrap();

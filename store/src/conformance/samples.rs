@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tidings_model::{
-    Event, Key, Payload,
-    attempt::{AttemptClass, Phase},
-    records::{AttemptEnd, AuditEntry, Message, Origin, Recipient},
-    settings::{Categories, Shown, StreamName},
-    window::{Closed, Outcome, Window},
+    Event, EventPayload, Key,
+    attempt::{AttemptClass, AttemptPhase},
+    records::{AttemptEnd, AuditEntry, MessageOrigin, OutboxMessage, Recipient},
+    settings::{DigestCategories, DisplayLimits, StreamName},
+    window::{DigestOutcome, Window, WindowEnd},
 };
 
 pub fn at(seconds: i64) -> Timestamp {
@@ -50,8 +50,8 @@ pub fn event(id: &str) -> Event {
     }
 }
 
-pub fn titled(title: Value) -> Payload {
-    Payload::from_iter([("title".to_owned(), title)])
+pub fn titled(title: Value) -> EventPayload {
+    EventPayload::from_iter([("title".to_owned(), title)])
 }
 
 pub fn events(ids: &[&str]) -> Vec<Event> {
@@ -59,13 +59,13 @@ pub fn events(ids: &[&str]) -> Vec<Event> {
 }
 
 /// This number of groups without sections, with three items each.
-pub const fn shown(groups: u32) -> Shown<'static> {
-    static NONE: Categories = Categories::NONE;
-    Shown { groups, items: 3, categories: &NONE }
+pub const fn shown(groups: u32) -> DisplayLimits<'static> {
+    static NONE: DigestCategories = DigestCategories::NONE;
+    DisplayLimits { groups, items: 3, categories: &NONE }
 }
 
-pub fn closed(outcome: Outcome) -> Closed {
-    Closed { outcome, why: format!("because {}", outcome.name()) }
+pub fn closed(outcome: DigestOutcome) -> WindowEnd {
+    WindowEnd { outcome, why: format!("because {}", outcome.name()) }
 }
 
 pub fn recipient(user: &str, address: &str) -> Recipient {
@@ -79,10 +79,10 @@ pub fn recipient(user: &str, address: &str) -> Recipient {
     }
 }
 
-pub fn message(window: &Window, body: &str) -> Message {
-    Message {
+pub fn message(window: &Window, body: &str) -> OutboxMessage {
+    OutboxMessage {
         id: window.digest_id,
-        origin: Origin::Digest(window.key.clone()),
+        origin: MessageOrigin::Digest(window.key.clone()),
         stream: StreamName::Bulk,
         envelope_from: "digests@example.com".into(),
         envelope_to: "ann@example.com".into(),
@@ -105,7 +105,7 @@ pub fn entry(seconds: i64, actor: &str, action: &str) -> AuditEntry {
 /// The end of an attempt that changes nothing but its row.
 pub fn end(class: AttemptClass) -> AttemptEnd {
     AttemptEnd {
-        phase: Phase::Done,
+        phase: AttemptPhase::Done,
         class,
         reply: class.name().into(),
         relay_id: None,
@@ -116,6 +116,6 @@ pub fn end(class: AttemptClass) -> AttemptEnd {
     }
 }
 
-pub fn ends(class: AttemptClass, outcome: Outcome) -> AttemptEnd {
+pub fn ends(class: AttemptClass, outcome: DigestOutcome) -> AttemptEnd {
     AttemptEnd { closed: Some(closed(outcome)), ..end(class) }
 }

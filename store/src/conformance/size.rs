@@ -21,7 +21,7 @@ fn page(first: usize) -> Vec<Event> {
 pub async fn a_hundred_thousand_events_make_fifty_lines(bench: &Bench) {
     let began = Instant::now();
     for first in (0..EVENTS - PAGE).step_by(PAGE) {
-        bench.store.stash(&window(0), &page(first), None, at(1)).await.unwrap();
+        bench.store.stash_events(&window(0), &page(first), None, at(1)).await.unwrap();
     }
     let stashed = Instant::now();
     let claim = bench.claim(&window(0), &page(EVENTS - PAGE), at(2)).await;

@@ -2,17 +2,18 @@
 
 use tidings_model::{
     attempt::AttemptClass,
-    records::{Message, RenderedClaim},
-    window::{Outcome, Window},
+    records::{OutboxMessage, RenderedClaim},
+    window::{DigestOutcome, Window},
 };
 use uuid::Uuid;
 
 use super::{Bench, at, ends, event, key, message, window};
 
 /// The message of the `n`th digest of a thread.
-fn threaded(n: i64, thread: Uuid) -> (Window, Message) {
+fn threaded(n: i64, thread: Uuid) -> (Window, OutboxMessage) {
     let window = window(n);
-    let message = Message { thread: Some(thread), message_id: format!("{n}@example.com"), ..message(&window, "alert") };
+    let message =
+        OutboxMessage { thread: Some(thread), message_id: format!("{n}@example.com"), ..message(&window, "alert") };
     (window, message)
 }
 
@@ -33,7 +34,7 @@ impl Bench {
         window
     }
 
-    async fn ended_in_thread(&self, n: i64, thread: Uuid, class: AttemptClass, outcome: Outcome) {
+    async fn ended_in_thread(&self, n: i64, thread: Uuid, class: AttemptClass, outcome: DigestOutcome) {
         let window = self.claimed_in_thread(n, thread).await;
         let (number, _) = self.begin(&window).await;
         self.ended(&window, number, ends(class, outcome)).await;
@@ -47,9 +48,9 @@ impl Bench {
 
 pub async fn a_thread_begins_with_its_first_message_that_was_not_given_up(bench: &Bench) {
     let (thread, other) = (Uuid::from_u128(1), Uuid::from_u128(2));
-    bench.ended_in_thread(1, thread, AttemptClass::Failed, Outcome::Failed).await;
+    bench.ended_in_thread(1, thread, AttemptClass::Failed, DigestOutcome::Failed).await;
     assert_eq!(bench.first(thread, 9).await, None);
-    bench.ended_in_thread(2, thread, AttemptClass::Sent, Outcome::Sent).await;
+    bench.ended_in_thread(2, thread, AttemptClass::Sent, DigestOutcome::Sent).await;
     bench.claimed_in_thread(3, thread).await;
     assert_eq!(bench.first(thread, 9).await.as_deref(), Some("2@example.com"));
     assert_eq!(bench.first(other, 9).await, None);
@@ -59,7 +60,7 @@ pub async fn a_message_that_waits_begins_a_thread_and_answers_no_later_one(bench
     let thread = Uuid::from_u128(1);
     bench.claimed_in_thread(2, thread).await;
     assert_eq!(bench.first(thread, 3).await.as_deref(), Some("2@example.com"));
-    bench.ended_in_thread(3, thread, AttemptClass::Sent, Outcome::Sent).await;
+    bench.ended_in_thread(3, thread, AttemptClass::Sent, DigestOutcome::Sent).await;
     assert_eq!(bench.first(thread, 2).await, None, "it is made again");
 }
 
@@ -68,7 +69,7 @@ pub async fn windows_that_one_task_opened_are_a_thread_in_the_order_of_their_cla
     let together = |n: i64| Window { opened_at: window(0).opened_at, ..window(n) };
     let first = async |n: i64| bench.store.first_of_thread(thread, &together(n)).await.unwrap();
     for (n, made_at) in [(2, 90), (1, 91), (3, 92)] {
-        let message = Message { made_at: at(made_at), ..threaded(n, thread).1 };
+        let message = OutboxMessage { made_at: at(made_at), ..threaded(n, thread).1 };
         bench.claim(&together(n), &[event(&format!("e{n}"))], at(1)).await;
         assert!(bench.store.put_message(&message, Some(1)).await.unwrap());
     }
@@ -89,7 +90,7 @@ pub async fn a_thread_has_messages_of_both_ways_to_claim(bench: &Bench) {
 
 pub async fn an_erased_message_begins_no_thread(bench: &Bench) {
     let thread = Uuid::from_u128(1);
-    bench.ended_in_thread(1, thread, AttemptClass::Sent, Outcome::Sent).await;
+    bench.ended_in_thread(1, thread, AttemptClass::Sent, DigestOutcome::Sent).await;
     while !bench.store.erase_digests(&key("ann"), at(900)).await.unwrap().is_nothing() {}
     assert_eq!(bench.first(thread, 9).await, None);
     let left = bench.value("SELECT CAST(COUNT(thread) AS TEXT) FROM messages").await;

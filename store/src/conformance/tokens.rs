@@ -1,7 +1,7 @@
 //! The tokens of the api.
 
 use jiff::civil::date;
-use tidings_model::api_token::{Scope, TokenRecord};
+use tidings_model::api_token::{TokenRecord, TokenScope};
 
 use super::{Bench, at, entry};
 use crate::StoredToken;
@@ -10,7 +10,7 @@ fn token(id: &str, tenant: Option<&str>) -> StoredToken {
     let record = TokenRecord {
         id: id.into(),
         tenant: tenant.map(str::to_owned),
-        scopes: vec![Scope::EventsWrite, Scope::DigestsRead],
+        scopes: vec![TokenScope::EventsWrite, TokenScope::DigestsRead],
         note: "the shop \0".into(),
         created_at: at(1),
         created_by: "ann".into(),

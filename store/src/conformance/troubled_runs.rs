@@ -4,7 +4,7 @@ use futures::future::join_all;
 use jiff::Timestamp;
 use tidings_model::{
     Key, PersonId,
-    troubled_run::{FoundRun, Resolution, RunId, Swept, Trouble},
+    troubled_run::{FoundRun, RunId, RunResolution, RunTrouble, SweepProgress},
 };
 use uuid::Uuid;
 
@@ -14,13 +14,13 @@ const ONE: Uuid = Uuid::from_u128(1);
 const TWO: Uuid = Uuid::from_u128(2);
 const QUEUE: &str = "tidings";
 
-fn run(tenant: &str, user: &str, run: &str, trouble: Trouble, seconds: i64) -> FoundRun {
+fn run(tenant: &str, user: &str, run: &str, trouble: RunTrouble, seconds: i64) -> FoundRun {
     let key = Key::new(tenant.into(), "activity".into(), user.into()).unwrap();
     let id = RunId { workflow_id: key.workflow_id(), run_id: run.to_owned() };
     FoundRun { id, trouble, since: at(seconds) }
 }
 
-fn ann(run_id: &str, trouble: Trouble) -> FoundRun {
+fn ann(run_id: &str, trouble: RunTrouble) -> FoundRun {
     run("acme", "ann", run_id, trouble, 10)
 }
 
@@ -38,7 +38,7 @@ async fn due(bench: &Bench, seconds: i64) -> Vec<(String, u32)> {
     due.into_iter().map(|due| (due.run.id.run_id, due.tries)).collect()
 }
 
-async fn resolve(bench: &Bench, run: &FoundRun, resolution: Resolution, seconds: i64) {
+async fn resolve(bench: &Bench, run: &FoundRun, resolution: RunResolution, seconds: i64) {
     let entry = entry(seconds, "ann", resolution.name());
     bench.store.resolve_run(run, QUEUE, resolution, Some(&entry), at(seconds)).await.unwrap();
 }
@@ -52,9 +52,9 @@ async fn listed(bench: &Bench, tenant: Option<&str>) -> Vec<String> {
 pub async fn one_worker_looks_at_a_time_and_the_next_look_comes_later(bench: &Bench) {
     let lease = async |holder, seconds| bench.store.lease_sweep(holder, at(seconds)).await.unwrap();
     let first = lease(ONE, 0).await.unwrap();
-    assert_eq!(first, Swept { open_at: Timestamp::UNIX_EPOCH, ..Swept::first(at(0)) });
+    assert_eq!(first, SweepProgress { open_at: Timestamp::UNIX_EPOCH, ..SweepProgress::start_at(at(0)) });
     assert_eq!((lease(TWO, 0).await, lease(TWO, 59).await), (None, None));
-    let swept = Swept { until: at(3), far_at: at(2), open_at: at(1) };
+    let swept = SweepProgress { until: at(3), far_at: at(2), open_at: at(1) };
     bench.store.end_sweep(ONE, swept, at(5)).await.unwrap();
     assert_eq!((lease(TWO, 9).await, lease(TWO, 10).await), (None, Some(swept)));
     // The worker is gone, and one that was away for longer than its lease changes nothing.
@@ -69,13 +69,13 @@ pub async fn of_many_workers_at_once_one_has_the_sweep(bench: &Bench) {
 }
 
 pub async fn an_ended_run_is_handled_once_however_often_it_is_found(bench: &Bench) {
-    let runs = [ann("r1", Trouble::TimedOut), ann("r2", Trouble::Failed)];
+    let runs = [ann("r1", RunTrouble::TimedOut), ann("r2", RunTrouble::Failed)];
     ended(bench, &runs, 20).await;
     ended(bench, &[runs[0].clone(), runs[0].clone()], 21).await;
     assert_eq!(due(bench, 21).await, [("r1".to_owned(), 1), ("r2".to_owned(), 1)]);
     assert_eq!(due(bench, 22).await, [], "both are leased");
-    resolve(bench, &runs[0], Resolution::Recovered, 22).await;
-    resolve(bench, &runs[0], Resolution::Dismissed, 23).await;
+    resolve(bench, &runs[0], RunResolution::Recovered, 22).await;
+    resolve(bench, &runs[0], RunResolution::Dismissed, 23).await;
     ended(bench, &runs, 24).await;
     assert_eq!(due(bench, 9_000).await, [("r2".to_owned(), 2)], "its worker is gone");
     assert_eq!(listed(bench, None).await, ["r2"]);
@@ -84,13 +84,13 @@ pub async fn an_ended_run_is_handled_once_however_often_it_is_found(bench: &Benc
 }
 
 pub async fn of_many_workers_at_once_one_recovers_a_run(bench: &Bench) {
-    ended(bench, &[ann("r1", Trouble::TimedOut)], 20).await;
+    ended(bench, &[ann("r1", RunTrouble::TimedOut)], 20).await;
     let due = join_all((0..8).map(|_| bench.store.due_runs(10, at(20)))).await;
     assert_eq!(due.into_iter().flat_map(Result::unwrap).count(), 1);
 }
 
 pub async fn a_run_of_an_operator_stays_in_the_list_until_it_is_resolved(bench: &Bench) {
-    let (one, other) = (ann("r1", Trouble::Terminated), run("zeta", "bo", "r9", Trouble::Terminated, 30));
+    let (one, other) = (ann("r1", RunTrouble::Terminated), run("zeta", "bo", "r9", RunTrouble::Terminated, 30));
     ended(bench, &[one.clone(), other], 40).await;
     due(bench, 40).await;
     bench.store.list_run(&one.id, Some("cy\0@desk"), "by mistake", None).await.unwrap();
@@ -102,59 +102,59 @@ pub async fn a_run_of_an_operator_stays_in_the_list_until_it_is_resolved(bench: 
     let listed = bench.store.troubled_runs(Some("acme"), 10).await.unwrap().remove(0);
     assert_eq!((listed.by.as_deref(), listed.why.as_deref()), (Some("cy\u{fffd}@desk"), Some("by mistake")));
     let counts = bench.store.count_troubled_runs(None).await.unwrap();
-    assert_eq!(counts, [(Trouble::Terminated, 2, at(10))]);
+    assert_eq!(counts, [(RunTrouble::Terminated, 2, at(10))]);
     // A refused recovery keeps who ended the run.
     bench.store.list_run(&one.id, None, "digest 1 is past the dot", Some(at(500))).await.unwrap();
     let listed = bench.store.troubled_runs(Some("acme"), 10).await.unwrap().remove(0);
     assert_eq!((listed.by.is_some(), listed.why.as_deref()), (true, Some("digest 1 is past the dot")));
-    resolve(bench, &one, Resolution::ByHand, 600).await;
+    resolve(bench, &one, RunResolution::ByHand, 600).await;
     assert_eq!(bench.store.count_troubled_runs(Some("acme")).await.unwrap(), []);
     assert_eq!(bench.store.resolved_runs(&one.id.workflow_id).await.unwrap(), ["r1".to_owned()].into());
     assert!(!due(bench, 99_000).await.iter().any(|(run, _)| run == "r1"));
 }
 
 pub async fn an_open_run_leaves_the_list_with_its_trouble_and_comes_back(bench: &Bench) {
-    let (paused, wrong) = (ann("r1", Trouble::Paused), run("acme", "bo", "r2", Trouble::WrongType, 20));
+    let (paused, wrong) = (ann("r1", RunTrouble::Paused), run("acme", "bo", "r2", RunTrouble::WrongType, 20));
     open(bench, &[paused.clone(), wrong.clone()], true, 30).await;
     assert_eq!(due(bench, 99_000).await, [], "no worker can do anything about them");
     assert_eq!(listed(bench, None).await, ["r2", "r1"]);
     let counts = bench.store.count_troubled_runs(None).await.unwrap();
-    assert_eq!(counts, [(Trouble::Paused, 1, at(30)), (Trouble::WrongType, 1, at(30))]);
+    assert_eq!(counts, [(RunTrouble::Paused, 1, at(30)), (RunTrouble::WrongType, 1, at(30))]);
     open(bench, &[], false, 31).await;
     assert_eq!(listed(bench, None).await, ["r2", "r1"]);
     open(bench, std::slice::from_ref(&wrong), true, 32).await;
     assert_eq!(listed(bench, None).await, ["r2"]);
     open(bench, &[paused, wrong.clone()], true, 33).await;
     assert_eq!(listed(bench, None).await, ["r2", "r1"]);
-    resolve(bench, &wrong, Resolution::Dismissed, 34).await;
+    resolve(bench, &wrong, RunResolution::Dismissed, 34).await;
     open(bench, std::slice::from_ref(&wrong), true, 35).await;
     assert_eq!(listed(bench, None).await, [] as [&str; 0], "what was dismissed stays so");
 }
 
 pub async fn an_open_run_that_is_ended_is_due(bench: &Bench) {
-    let wrong = ann("r1", Trouble::WrongType);
+    let wrong = ann("r1", RunTrouble::WrongType);
     open(bench, std::slice::from_ref(&wrong), true, 30).await;
     open(bench, &[], true, 31).await;
-    ended(bench, &[FoundRun { trouble: Trouble::Terminated, since: at(31), ..wrong }], 32).await;
+    ended(bench, &[FoundRun { trouble: RunTrouble::Terminated, since: at(31), ..wrong }], 32).await;
     assert_eq!(due(bench, 32).await, [("r1".to_owned(), 1)]);
     let counts = bench.store.count_troubled_runs(None).await.unwrap();
-    assert_eq!(counts, [(Trouble::Terminated, 1, at(31))]);
+    assert_eq!(counts, [(RunTrouble::Terminated, 1, at(31))]);
     open(bench, &[], true, 33).await;
     assert_eq!(listed(bench, None).await, ["r1"]);
 }
 
 pub async fn recoveries_of_a_workflow_id_are_counted(bench: &Bench) {
     for (id, seconds) in [("r1", 100), ("r2", 200), ("r3", 300)] {
-        resolve(bench, &ann(id, Trouble::TimedOut), Resolution::Recovered, seconds).await;
+        resolve(bench, &ann(id, RunTrouble::TimedOut), RunResolution::Recovered, seconds).await;
     }
-    resolve(bench, &ann("r4", Trouble::TimedOut), Resolution::ByHand, 300).await;
-    resolve(bench, &run("acme", "bo", "r5", Trouble::TimedOut, 10), Resolution::Recovered, 300).await;
-    let workflow = ann("", Trouble::TimedOut).id.workflow_id;
-    assert_eq!(bench.store.recoveries(&workflow, at(200)).await.unwrap(), 2);
+    resolve(bench, &ann("r4", RunTrouble::TimedOut), RunResolution::ByHand, 300).await;
+    resolve(bench, &run("acme", "bo", "r5", RunTrouble::TimedOut, 10), RunResolution::Recovered, 300).await;
+    let workflow = ann("", RunTrouble::TimedOut).id.workflow_id;
+    assert_eq!(bench.store.count_recoveries(&workflow, at(200)).await.unwrap(), 2);
 }
 
 pub async fn an_erased_person_has_no_run_in_the_list_and_none_is_recovered(bench: &Bench) {
-    let (hers, his) = (ann("r1", Trouble::Terminated), run("acme", "bo", "r2", Trouble::Terminated, 20));
+    let (hers, his) = (ann("r1", RunTrouble::Terminated), run("acme", "bo", "r2", RunTrouble::Terminated, 20));
     ended(bench, &[hers.clone(), his], 30).await;
     bench.store.list_run(&hers.id, Some("cy"), "ann@example.net asked", Some(at(40))).await.unwrap();
     let person = PersonId { tenant: "acme".into(), user: "ann".into() };
@@ -166,9 +166,9 @@ pub async fn an_erased_person_has_no_run_in_the_list_and_none_is_recovered(bench
 }
 
 pub async fn resolved_runs_are_forgotten_by_age_and_listed_ones_are_not(bench: &Bench) {
-    ended(bench, &[ann("listed", Trouble::Terminated)], 10).await;
+    ended(bench, &[ann("listed", RunTrouble::Terminated)], 10).await;
     for (id, seconds) in [("old", 100), ("older", 50), ("new", 200)] {
-        resolve(bench, &ann(id, Trouble::TimedOut), Resolution::Recovered, seconds).await;
+        resolve(bench, &ann(id, RunTrouble::TimedOut), RunResolution::Recovered, seconds).await;
     }
     let rows = "SELECT string_agg(run_id, ' ' ORDER BY run_id) FROM troubled_runs";
     bench.store.forget_runs(at(150), 1).await.unwrap();

@@ -4,10 +4,13 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 use tidings_model::{
-    Event, Repetition, Retract,
+    Event, EventRepetition, Retract,
     attempt::AttemptClass,
-    records::{FirstAttempt, Message, Part, Reach, Reached, Reason, WaitingMessage, Withdrawn},
-    window::{Outcome, Window},
+    records::{
+        FirstAttempt, OutboxMessage, PersonRowKind, RemovedEvents, RetractEffect, RetractReach, SuppressionReason,
+        WaitingMessage,
+    },
+    window::{DigestOutcome, Window},
 };
 use uuid::Uuid;
 
@@ -28,19 +31,19 @@ impl Bench {
         self.store.put_retracts(&key("ann"), &[Retract::Event(event_id.to_owned())], at(150)).await.unwrap();
     }
 
-    async fn reached(&self, event_id: &str) -> Reach {
+    async fn reached(&self, event_id: &str) -> RetractReach {
         let retracts = [(key("ann"), Retract::Event(event_id.to_owned()))];
-        self.store.reach(&retracts, at(160)).await.unwrap()[0].reach
+        self.store.retract_reach(&retracts, at(160)).await.unwrap()[0].reach
     }
 
     /// Takes out what a retract covers, and what is of a category that is `off`.
-    async fn withdrawn(&self, window: &Window, off: &[&str]) -> Withdrawn {
-        self.store.withdraw(window, &ids(off), &NONE, at(160)).await.unwrap().unwrap()
+    async fn withdrawn(&self, window: &Window, off: &[&str]) -> RemovedEvents {
+        self.store.withdraw_events(window, &ids(off), &NONE, at(160)).await.unwrap().unwrap()
     }
 
     /// Makes the message of this epoch again, and answers with its next one.
     async fn remade(&self, window: &Window, body: &str, epoch: u64) -> Option<u64> {
-        let message = Message { made_at: at(170), made_from: "again".into(), ..message(window, body) };
+        let message = OutboxMessage { made_at: at(170), made_from: "again".into(), ..message(window, body) };
         self.store.remake_message(&message, epoch, "because", at(170)).await.unwrap()
     }
 
@@ -67,9 +70,10 @@ pub async fn a_message_that_waits_loses_what_was_withdrawn_and_is_made_again(ben
     bench.retract("a").await;
     let waiting = bench.waiting(&window).await.unwrap();
     assert!(waiting.outdated && !waiting.attempted && !waiting.shortened);
-    let withdrawn = bench.store.withdraw(&window, &ids(&["share"]), &ids(&["d", "of another"]), at(160)).await.unwrap();
+    let withdrawn =
+        bench.store.withdraw_events(&window, &ids(&["share"]), &ids(&["d", "of another"]), at(160)).await.unwrap();
     let epoch = waiting.epoch + 1;
-    assert_eq!(withdrawn, Some(Withdrawn { retracted: 1, opted_out: 1, seen: 1, left: 1, epoch }));
+    assert_eq!(withdrawn, Some(RemovedEvents { retracted: 1, opted_out: 1, seen: 1, left: 1, epoch }));
     assert!(bench.waiting(&window).await.unwrap().outdated, "it must be made again");
     assert_eq!(bench.remade(&window, "of more events", waiting.epoch).await, None, "one event is left");
     let epoch = bench.remade(&window, "second", epoch).await.unwrap();
@@ -92,7 +96,7 @@ pub async fn a_single_message_is_made_again_until_a_dot(bench: &Bench) {
     bench.store.put_message(&first, None).await.unwrap();
     let (waiting, epoch) = bench.store.waiting_message(first.id).await.unwrap().unwrap();
     assert!(waiting == first);
-    let again = Message { bytes: b"again".to_vec(), made_from: "today".into(), ..waiting };
+    let again = OutboxMessage { bytes: b"again".to_vec(), made_from: "today".into(), ..waiting };
     let remade = async |epoch| bench.store.remake_message(&again, epoch, "because", at(170)).await.unwrap();
     assert_eq!((remade(epoch + 1).await, remade(epoch).await), (None, Some(epoch + 1)));
     assert_eq!(bench.remakes().await, "1because");
@@ -111,7 +115,7 @@ pub async fn after_a_dot_the_bytes_stand(bench: &Bench) {
     bench.ended(&window, number, end(AttemptClass::Deferred)).await;
     bench.retract("0a").await;
     assert!(bench.waiting(&window).await.is_none());
-    assert_eq!(bench.store.withdraw(&window, &NONE, &NONE, at(160)).await.unwrap(), None);
+    assert_eq!(bench.store.withdraw_events(&window, &NONE, &NONE, at(160)).await.unwrap(), None);
     assert_eq!(bench.remade(&window, "second", 0).await, None);
     assert_eq!(bench.store.message_bytes("acme", window.digest_id).await.unwrap().unwrap(), b"first");
     assert_eq!((bench.items(&window).await, bench.remakes().await.as_str()), (2, "0"));
@@ -125,7 +129,7 @@ pub async fn no_attempt_passes_the_dot_with_a_retracted_event(bench: &Bench) {
     let same = bench.first_attempt(&window).await;
     assert_eq!(same.epoch, stale.epoch, "the digest has no such event");
     bench.retract("0a").await;
-    assert!(!bench.store.first_past_the_dot(&stale, at(201)).await.unwrap());
+    assert!(!bench.store.mark_first_in_doubt(&stale, at(201)).await.unwrap());
     // One that the ledger has.
     let window = bench.rendered(1).await;
     let (number, _) = bench.begin(&window).await;
@@ -133,7 +137,7 @@ pub async fn no_attempt_passes_the_dot_with_a_retracted_event(bench: &Bench) {
     assert!(!bench.dot(&window, number).await);
     // The next one finds what to make again, and may pass.
     assert!(bench.waiting(&window).await.unwrap().outdated);
-    let Withdrawn { left, epoch, .. } = bench.withdrawn(&window, &[]).await;
+    let RemovedEvents { left, epoch, .. } = bench.withdrawn(&window, &[]).await;
     assert!(left == 1 && bench.remade(&window, "second", epoch).await.is_some());
     let (number, ambiguous) = bench.begin(&window).await;
     assert!(ambiguous == 0 && bench.dot(&window, number).await);
@@ -141,16 +145,16 @@ pub async fn no_attempt_passes_the_dot_with_a_retracted_event(bench: &Bench) {
 
 pub async fn a_retract_while_a_message_is_made_again_is_not_overtaken(bench: &Bench) {
     let window = bench.rendered(0).await;
-    let Withdrawn { epoch, .. } = bench.withdrawn(&window, &[]).await;
+    let RemovedEvents { epoch, .. } = bench.withdrawn(&window, &[]).await;
     bench.retract("0a").await;
     assert_eq!(bench.remade(&window, "with both events", epoch).await, None);
-    let Withdrawn { epoch, retracted, .. } = bench.withdrawn(&window, &[]).await;
+    let RemovedEvents { epoch, retracted, .. } = bench.withdrawn(&window, &[]).await;
     assert_eq!(retracted, 1);
     let made = bench.remade(&window, "second", epoch).await.unwrap();
     // Nor before the attempt.
     bench.retract("0b").await;
     let first = FirstAttempt { epoch: made, ..bench.first_attempt(&window).await };
-    assert!(!bench.store.first_past_the_dot(&first, at(201)).await.unwrap());
+    assert!(!bench.store.mark_first_in_doubt(&first, at(201)).await.unwrap());
 }
 
 pub async fn a_message_that_waits_shows_an_event_under_a_category_that_is_on(bench: &Bench) {
@@ -161,7 +165,7 @@ pub async fn a_message_that_waits_shows_an_event_under_a_category_that_is_on(ben
     assert_eq!(bench.withdrawn(&window, &["like"]).await.left, 2);
     let shown = "SELECT category || ' ' || other_categories FROM events WHERE event_id = 'a'";
     assert_eq!(bench.value(shown).await, r#"mention ["like"]"#);
-    let exported = &bench.held(Part::Events, 9).await[0];
+    let exported = &bench.held(PersonRowKind::Events, 9).await[0];
     assert_eq!((&exported["category"], &exported["other_categories"]), (&json!("mention"), &json!(["like"])));
     assert_eq!(bench.withdrawn(&window, &["like", "mention"]).await.left, 1);
 }
@@ -169,50 +173,52 @@ pub async fn a_message_that_waits_shows_an_event_under_a_category_that_is_on(ben
 pub async fn other_content_is_taken_into_a_message_that_waits(bench: &Bench) {
     let window = bench.rendered(0).await;
     let other = |seconds| Event { occurred_at: at(seconds), payload: titled("corrected".into()), ..event("0a") };
-    let named =
-        async |event: &Event| bench.store.repetitions(&[(key("ann"), "0a".into(), event.content())]).await.unwrap()[0];
+    let named = async |event: &Event| {
+        bench.store.find_repetitions(&[(key("ann"), "0a".into(), event.content())]).await.unwrap()[0]
+    };
     let take = async |event: &Event| bench.store.take_content(&key("ann"), event, at(160)).await.unwrap();
     let stale = bench.first_attempt(&window).await;
     assert_eq!(
         (named(&event("0a")).await, named(&other(5)).await),
-        (Some(Repetition::Same), Some(Repetition::Replaces))
+        (Some(EventRepetition::Same), Some(EventRepetition::Replaces))
     );
     assert!(
         !take(&event("0a")).await && !take(&event("unknown")).await && !bench.waiting(&window).await.unwrap().outdated
     );
     assert!(take(&other(5)).await && bench.waiting(&window).await.unwrap().outdated);
-    assert!(!bench.store.first_past_the_dot(&stale, at(201)).await.unwrap());
+    assert!(!bench.store.mark_first_in_doubt(&stale, at(201)).await.unwrap());
     let lines = bench.store.contents(&window, shown(50)).await.unwrap().lines;
     let mut items = lines.into_iter().flat_map(|line| line.latest);
     assert!(items.any(|item| item.payload["title"].as_str() == Some("corrected")));
-    assert_eq!(named(&other(5)).await, Some(Repetition::Same));
+    assert_eq!(named(&other(5)).await, Some(EventRepetition::Same));
     // A window that comes later takes it in, too.
-    let Withdrawn { epoch, .. } = bench.withdrawn(&window, &[]).await;
+    let RemovedEvents { epoch, .. } = bench.withdrawn(&window, &[]).await;
     assert!(bench.remade(&window, "second", epoch).await.is_some());
-    let taken = bench.store.stash(&super::window(1), &[other(6)], Some(window.digest_id), at(161)).await.unwrap();
+    let taken =
+        bench.store.stash_events(&super::window(1), &[other(6)], Some(window.digest_id), at(161)).await.unwrap();
     assert!(taken == 1 && bench.waiting(&window).await.unwrap().outdated);
     // After a dot it is too late.
-    let Withdrawn { epoch, .. } = bench.withdrawn(&window, &[]).await;
+    let RemovedEvents { epoch, .. } = bench.withdrawn(&window, &[]).await;
     assert!(bench.remade(&window, "third", epoch).await.is_some());
     let (number, _) = bench.begin(&window).await;
     assert!(bench.dot(&window, number).await);
-    assert_eq!((named(&other(7)).await, take(&other(7)).await), (Some(Repetition::Refused), false));
+    assert_eq!((named(&other(7)).await, take(&other(7)).await), (Some(EventRepetition::Refused), false));
 }
 
 pub async fn a_message_that_is_made_again_keeps_its_place_and_its_former_address(bench: &Bench) {
     let window = bench.rendered(0).await;
     let record = async || bench.store.message(window.digest_id).await.unwrap().unwrap();
     let before = record().await;
-    let Withdrawn { epoch, .. } = bench.withdrawn(&window, &[]).await;
-    let moved = Message { envelope_to: "New@example.com".into(), made_at: at(900), ..message(&window, "second") };
+    let RemovedEvents { epoch, .. } = bench.withdrawn(&window, &[]).await;
+    let moved = OutboxMessage { envelope_to: "New@example.com".into(), made_at: at(900), ..message(&window, "second") };
     assert!(bench.store.remake_message(&moved, epoch, "because", at(900)).await.unwrap().is_some());
     let after = record().await;
     assert_eq!((after.created_at, after.made_at), (before.created_at, at(900)));
-    bench.suppress(&before.envelope_to, Reason::HardBounce, 901).await;
+    bench.suppress(&before.envelope_to, SuppressionReason::HardBounce, 901).await;
     let person = bench.store.person(&ann()).await.unwrap();
     assert_eq!(person.addresses, ids(&["new@example.com", &before.envelope_to]));
     assert_eq!(person.suppressions.len(), 1);
-    assert_eq!(bench.held(Part::Messages, 9).await[0]["former_envelopes"], json!([before.envelope_to]));
+    assert_eq!(bench.held(PersonRowKind::Messages, 9).await[0]["former_envelopes"], json!([before.envelope_to]));
     let addresses = async || bench.store.person(&ann()).await.unwrap().addresses;
     let stays = bench.withdrawn(&window, &[]).await.epoch;
     assert!(bench.store.remake_message(&moved, stays, "because", at(901)).await.unwrap().is_some());
@@ -230,15 +236,15 @@ pub async fn a_message_that_waits_for_its_recipient_says_since_when(bench: &Benc
         bench.store.note_missing(window.digest_id, noted).await.unwrap();
         assert_eq!(since().await, noted);
     }
-    let Withdrawn { epoch, .. } = bench.withdrawn(&window, &[]).await;
+    let RemovedEvents { epoch, .. } = bench.withdrawn(&window, &[]).await;
     assert!(bench.remade(&window, "second", epoch).await.is_some());
     assert_eq!(since().await, None);
 }
 
 pub async fn a_retract_hears_what_it_reaches(bench: &Bench) {
-    assert_eq!(bench.reached("0a").await, Reach::Pending, "no digest has it");
+    assert_eq!(bench.reached("0a").await, RetractReach::Pending, "no digest has it");
     let window = bench.rendered(0).await;
-    assert_eq!(bench.reached("0a").await, Reach::Waiting);
+    assert_eq!(bench.reached("0a").await, RetractReach::Waiting);
     let entity = Retract::Entity {
         category: "comment".into(),
         entity_type: event("0a").entity_type,
@@ -247,16 +253,16 @@ pub async fn a_retract_hears_what_it_reaches(bench: &Bench) {
     };
     let both = [(key("ann"), entity), (key("bo"), Retract::Event("0a".into()))];
     let claimed = bench.store.digest(window.digest_id).await.unwrap().unwrap().claimed_at;
-    let waiting = Reached { reach: Reach::Waiting, digest: Some((window.digest_id, claimed)) };
-    assert_eq!(bench.store.reach(&both, at(160)).await.unwrap(), [waiting, Reached::PENDING]);
+    let waiting = RetractEffect { reach: RetractReach::Waiting, digest: Some((window.digest_id, claimed)) };
+    assert_eq!(bench.store.retract_reach(&both, at(160)).await.unwrap(), [waiting, RetractEffect::PENDING]);
     let (number, _) = bench.begin(&window).await;
-    assert_eq!(bench.reached("0a").await, Reach::Waiting, "no dot was passed");
+    assert_eq!(bench.reached("0a").await, RetractReach::Waiting, "no dot was passed");
     assert!(bench.dot(&window, number).await);
-    assert_eq!(bench.reached("0a").await, Reach::Sent);
-    bench.ended(&window, number, ends(AttemptClass::Sent, Outcome::Sent)).await;
-    assert_eq!(bench.reached("0a").await, Reach::Sent);
+    assert_eq!(bench.reached("0a").await, RetractReach::Sent);
+    bench.ended(&window, number, ends(AttemptClass::Sent, DigestOutcome::Sent)).await;
+    assert_eq!(bench.reached("0a").await, RetractReach::Sent);
     let dropped = bench.rendered(1).await;
     bench.drop_digest(&dropped).await;
-    assert_eq!(bench.reached("1a").await, Reach::Pending, "no message has it");
-    assert!(bench.store.reach(&[], at(160)).await.unwrap().is_empty());
+    assert_eq!(bench.reached("1a").await, RetractReach::Pending, "no message has it");
+    assert!(bench.store.retract_reach(&[], at(160)).await.unwrap().is_empty());
 }

@@ -3,10 +3,10 @@
 use futures::future::join_all;
 use tidings_model::{
     PersonId,
-    delivery_events::{Kind, LetterEmitted, Reported, Unusable, WebhookRequest},
+    delivery_events::{CheckedDeliveryEvent, LetterEmitted, ReportKind, UnusablePart, WebhookRequest},
     records::{
-        Cursor, Emitted, KeptWebhookLetter, MessageState, Page, Reason, WebhookLetterFilter, WebhookLetterId,
-        WebhookLetterRecord,
+        EmissionRecord, KeptWebhookLetter, MessageState, PageCursor, PageRequest, SuppressionReason,
+        WebhookLetterFilter, WebhookLetterId, WebhookLetterRecord,
     },
 };
 use uuid::Uuid;
@@ -31,7 +31,7 @@ const REPORTS: &str = "SELECT CAST(COUNT(*) AS TEXT) FROM delivery_events";
 impl Bench {
     /// Buries a letter that names this message.
     async fn bury_part(&self, relay: &str, n: u8, of: Uuid, seconds: i64) {
-        let letter = Unusable {
+        let letter = UnusablePart {
             reason: "is no event".into(),
             size: 9,
             sha256: sha256(n),
@@ -43,7 +43,7 @@ impl Bench {
         self.store.put_webhook_request(&request, MOST, at(seconds)).await.unwrap();
     }
 
-    async fn emit_part(&self, n: u8, events: &[Reported], by: &str) -> LetterEmitted {
+    async fn emit_part(&self, n: u8, events: &[CheckedDeliveryEvent], by: &str) -> LetterEmitted {
         let entry = entry(5, by, "dead_letter_emit");
         self.store.emit_webhook_letter(&id("relay", n), events, MOST, &entry).await.unwrap()
     }
@@ -54,7 +54,7 @@ pub async fn letters_are_listed_latest_first_in_pages_and_read_by_their_id(bench
         bench.bury_part(relay, n, Uuid::nil(), seconds).await;
     }
     let listed = async |since: Option<i64>, until: Option<i64>, limit: u32| {
-        let page = Page { limit, after: None };
+        let page = PageRequest { limit, after: None };
         let mut filter = WebhookLetterFilter { since: since.map(at), until: until.map(at), page };
         let mut ids = Vec::new();
         loop {
@@ -62,7 +62,7 @@ pub async fn letters_are_listed_latest_first_in_pages_and_read_by_their_id(bench
             assert!(page.rows.len() <= limit as usize);
             ids.extend(page.rows.into_iter().map(|letter| letter.id));
             match page.next {
-                Some(Cursor(place)) => filter.page.after = Some(Cursor(place)),
+                Some(PageCursor(place)) => filter.page.after = Some(PageCursor(place)),
                 None => return ids,
             }
         }
@@ -96,14 +96,15 @@ pub async fn a_letter_is_emitted_once_with_its_effects_and_an_entry_for_each_mes
     bench.store.put_message(&bo, None).await.unwrap();
     bench.sent(bo.id).await;
     bench.bury_part("relay", 1, ann, 1).await;
-    let events = [reported(ann, HARD, 300), reported(bo.id, Kind::Delivered, 300), reported(Uuid::nil(), HARD, 300)];
+    let events =
+        [reported(ann, HARD, 300), reported(bo.id, ReportKind::Delivered, 300), reported(Uuid::nil(), HARD, 300)];
     let LetterEmitted::Now(recorded) = bench.emit_part(1, &events, "carol").await else { panic!("it is the first") };
     let messages: Vec<_> =
         recorded.iter().map(|recorded| recorded.as_ref().ok().map(|recorded| recorded.message)).collect();
     assert_eq!(messages, [Some(ann), Some(bo.id), None]);
     assert_eq!(bench.state_of(ann).await.0, MessageState::Failed);
-    assert_eq!(bench.reasons("acme", "ann@example.com").await, [Reason::HardBounce]);
-    let emitted = Emitted { at: at(5), by: "carol".into() };
+    assert_eq!(bench.reasons("acme", "ann@example.com").await, [SuppressionReason::HardBounce]);
+    let emitted = EmissionRecord { at: at(5), by: "carol".into() };
     let letter = bench.store.webhook_letter(&id("relay", 1)).await.unwrap().unwrap();
     assert_eq!(letter.record.emitted.as_ref(), Some(&emitted));
     assert_eq!(bench.emit_part(1, &events, "dan").await, LetterEmitted::Before(emitted));
@@ -147,9 +148,9 @@ pub async fn a_letter_goes_with_the_person_whose_message_it_names(bench: &Bench)
     bench.bury_part("relay", 3, Uuid::from_u128(3), 1).await;
     let person = PersonId { tenant: "acme".into(), user: "ann".into() };
     let (types, addresses) = ([].into(), [].into());
-    assert_eq!(bench.store.erasable(&person, &types, &addresses).await.unwrap().dead_letters, 1);
+    assert_eq!(bench.store.preview_erasure(&person, &types, &addresses).await.unwrap().dead_letters, 1);
     assert_eq!(bench.store.erase_choices(&person, &types).await.unwrap().dead_letters, 1);
-    assert_eq!(bench.store.erasable(&person, &types, &addresses).await.unwrap().dead_letters, 0);
+    assert_eq!(bench.store.preview_erasure(&person, &types, &addresses).await.unwrap().dead_letters, 0);
     assert_eq!(bench.store.webhook_letter(&id("relay", 1)).await.unwrap(), None);
     let left = bench.value("SELECT CAST(COUNT(*) AS TEXT) FROM webhook_letter_ids").await;
     assert_eq!(left, "4", "the ids of two letters");

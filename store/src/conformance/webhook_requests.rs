@@ -7,11 +7,12 @@ use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
 use tidings_model::{
     attempt::AttemptClass,
     delivery_events::{
-        Kind, OneTimeToken, Recorded, Report, Reported, RequestRecorded, Unrecorded, Unusable, WebhookRequest, Which,
+        CheckedDeliveryEvent, DeliveryReport, EventEffect, EventRejection, MessageReference, OneTimeToken, ReportKind,
+        RequestRecorded, UnusablePart, WebhookRequest,
     },
-    records::{AttemptEnd, MessageState, Reason},
-    retention::{Cutoff, Kind as Kept},
-    window::Outcome,
+    records::{AttemptEnd, MessageState, SuppressionReason},
+    retention::{RetentionCutoff, RetentionKind as Kept},
+    window::DigestOutcome,
 };
 use uuid::Uuid;
 
@@ -25,13 +26,13 @@ const REPORTS: &str = "SELECT CAST(COUNT(*) AS TEXT) FROM delivery_events";
 const LETTERS: &str = "SELECT CAST(COUNT(*) AS TEXT) FROM webhook_dead_letters";
 const TOKENS: &str = "SELECT CAST(COUNT(*) AS TEXT) FROM webhook_tokens";
 
-fn request(events: Vec<Reported>) -> WebhookRequest {
+fn request(events: Vec<CheckedDeliveryEvent>) -> WebhookRequest {
     WebhookRequest { relay: "relay".into(), events, ..WebhookRequest::default() }
 }
 
-fn unusable(n: u8) -> Unusable {
+fn unusable(n: u8) -> UnusablePart {
     let (sha256, head) = (format!("{n:064}"), "\u{0}x".into());
-    Unusable { reason: "no event".into(), size: 1, sha256, head, whole: true, ids: BTreeSet::new() }
+    UnusablePart { reason: "no event".into(), size: 1, sha256, head, whole: true, ids: BTreeSet::new() }
 }
 
 fn token(body: &str) -> OneTimeToken {
@@ -44,7 +45,7 @@ impl Bench {
     }
 
     /// The effects of a request whose token is none or good.
-    async fn requested(&self, request: &WebhookRequest) -> Vec<Option<Recorded>> {
+    async fn requested(&self, request: &WebhookRequest) -> Vec<Option<EventEffect>> {
         match self.request(request, 5_000).await {
             RequestRecorded::Events(recorded) => recorded.into_iter().map(Result::ok).collect(),
             RequestRecorded::TokenOfAnotherBody => panic!("the token is good"),
@@ -55,22 +56,22 @@ impl Bench {
 pub async fn a_request_is_recorded_as_a_whole_and_once(bench: &Bench) {
     let (ann, bo) = (bench.sent_digest("ann", 0).await, bench.sent_digest("bo", 0).await);
     let events = vec![
-        reported(bo, Kind::Unsubscribed, 300),
+        reported(bo, ReportKind::Unsubscribed, 300),
         reported(Uuid::from_u128(7), HARD, 300),
         reported(ann, HARD, 301),
-        reported(ann, Kind::Delivered, 299),
+        reported(ann, ReportKind::Delivered, 299),
         reported(ann, HARD, 301),
     ];
     let request = WebhookRequest { unusable: vec![unusable(2), unusable(1), unusable(2)], ..request(events) };
     let recorded = bench.requested(&request).await;
     let recorded_as =
-        |recorded: &Option<Recorded>| recorded.as_ref().map(|recorded| (recorded.message, recorded.again));
+        |recorded: &Option<EventEffect>| recorded.as_ref().map(|recorded| (recorded.message, recorded.again));
     let once = [Some((bo, false)), None, Some((ann, false)), Some((ann, false)), Some((ann, true))];
     assert_eq!(recorded.iter().map(recorded_as).collect::<Vec<_>>(), once);
     assert_eq!(recorded[0].as_ref().unwrap().withdrawn, Some(key_of("acme", "bo")));
     assert_eq!(recorded[2].as_ref().unwrap().against.as_ref().map(|against| against.relay.as_str()), Some("relay"));
     assert_eq!(bench.state_of(ann).await, (MessageState::Failed, "bounced".into()));
-    assert_eq!(bench.reasons("acme", "ann@example.com").await, [Reason::HardBounce]);
+    assert_eq!(bench.reasons("acme", "ann@example.com").await, [SuppressionReason::HardBounce]);
 
     let again = bench.requested(&request).await;
     assert!(again.iter().flatten().all(|recorded| recorded.again && recorded.against.is_none()));
@@ -93,12 +94,13 @@ pub async fn a_thousand_reports_about_one_message_have_the_effects_of_the_first_
 
 pub async fn a_token_counts_for_one_body_only(bench: &Bench) {
     let ann = bench.sent_digest("ann", 0).await;
-    let first = WebhookRequest { token: Some(token("one")), ..request(vec![reported(ann, Kind::Delivered, 300)]) };
+    let first =
+        WebhookRequest { token: Some(token("one")), ..request(vec![reported(ann, ReportKind::Delivered, 300)]) };
     bench.requested(&first).await;
     let forged = WebhookRequest {
         token: Some(token("two")),
         unusable: vec![unusable(1)],
-        ..request(vec![reported(ann, Kind::Complained, 300)])
+        ..request(vec![reported(ann, ReportKind::Complained, 300)])
     };
     assert_eq!(bench.request(&forged, 5_000).await, RequestRecorded::TokenOfAnotherBody);
     assert_eq!(bench.reasons("acme", "ann@example.com").await, []);
@@ -133,7 +135,7 @@ pub async fn tokens_go_when_no_request_can_bring_them_any_more(bench: &Bench) {
 
 pub async fn requests_lead_to_the_same_in_any_order_and_division(bench: &Bench) {
     let mut runner = TestRunner::deterministic();
-    let event = (0..3_usize, 0..Kind::ALL.len(), 0..5_i64, any::<bool>());
+    let event = (0..3_usize, 0..ReportKind::ALL.len(), 0..5_i64, any::<bool>());
     let stories = proptest::collection::vec(event, 1..9).prop_flat_map(|told| {
         let again = proptest::sample::subsequence(told.clone(), 0..=told.len());
         (Just(told), again, 1..4_usize).prop_flat_map(|(told, again, size)| {
@@ -142,9 +144,9 @@ pub async fn requests_lead_to_the_same_in_any_order_and_division(bench: &Bench) 
     });
     let told = |story: &Story, events: &[(usize, usize, i64, bool)]| -> WebhookRequest {
         let event = |(message, kind, seconds, never_sent): &(usize, usize, i64, bool)| {
-            let event = reported(story.messages[*message], Kind::ALL[*kind], 300 + seconds);
+            let event = reported(story.messages[*message], ReportKind::ALL[*kind], 300 + seconds);
             let never_sent = *never_sent && event.report.kind.fits_never_sent();
-            Reported { report: Report { never_sent, ..event.report.clone() }, ..event }
+            CheckedDeliveryEvent { report: DeliveryReport { never_sent, ..event.report.clone() }, ..event }
         };
         request(events.iter().map(event).collect())
     };
@@ -186,7 +188,7 @@ pub async fn requests_about_the_same_messages_at_once_all_succeed(bench: &Bench)
         answer.unwrap();
     }
     for n in 0..3 {
-        assert_eq!(bench.reasons("acme", &format!("ann{n}@example.com")).await, [Reason::SoftBounces]);
+        assert_eq!(bench.reasons("acme", &format!("ann{n}@example.com")).await, [SuppressionReason::SoftBounces]);
     }
     assert_eq!(bench.value(LETTERS).await, "4");
 }
@@ -197,42 +199,54 @@ pub async fn a_message_is_found_by_the_id_that_the_relay_gave_it(bench: &Bench) 
         let message = single(tenant, name, "ann@example.com");
         bench.store.put_message(&message, None).await.unwrap();
         let number = bench.past_the_dot(message.id).await;
-        let end = AttemptEnd { relay_id: Some(relay_id.into()), ..ends(AttemptClass::Sent, Outcome::Sent) };
+        let end = AttemptEnd { relay_id: Some(relay_id.into()), ..ends(AttemptClass::Sent, DigestOutcome::Sent) };
         bench.store.end_attempt(message.id, number, &end, at(202)).await.unwrap();
         assert_eq!(bench.store.attempts(message.id).await.unwrap()[0].relay_id.as_deref(), Some(relay_id));
         messages.push(message);
     }
-    let found = async |tenant: Option<&str>, of: Vec<Which>| {
-        let event = Reported { of, tenant: tenant.map(str::to_owned), ..reported(Uuid::nil(), Kind::Opened, 300) };
+    let found = async |tenant: Option<&str>, of: Vec<MessageReference>| {
+        let event = CheckedDeliveryEvent {
+            of,
+            tenant: tenant.map(str::to_owned),
+            ..reported(Uuid::nil(), ReportKind::Opened, 300)
+        };
         bench.requested(&request(vec![event])).await.remove(0).map(|recorded| recorded.message)
     };
-    let by = |id: &str| Which::RelayId(id.into());
-    let by_message_id = |n: usize| Which::MessageId(messages[n].message_id.clone());
+    let by = |id: &str| MessageReference::RelayId(id.into());
+    let by_message_id = |n: usize| MessageReference::MessageId(messages[n].message_id.clone());
     assert_eq!(found(None, vec![by("r1")]).await, Some(messages[0].id));
     assert_eq!(found(None, vec![by("r2")]).await, None, "it could be two");
     assert_eq!(found(Some("other"), vec![by("r2")]).await, Some(messages[2].id));
     assert_eq!(found(None, vec![by("")]).await, None);
     assert_eq!(found(None, vec![by_message_id(1), by("r1")]).await, Some(messages[1].id));
-    assert_eq!(found(None, vec![Which::MessageId("none@example.com".into()), by("r1")]).await, Some(messages[0].id));
+    assert_eq!(
+        found(None, vec![MessageReference::MessageId("none@example.com".into()), by("r1")]).await,
+        Some(messages[0].id)
+    );
 }
 
 pub async fn a_relay_reports_about_the_messages_that_it_was_given_and_no_others(bench: &Bench) {
     let (ann, bo) = (bench.sent_digest("ann", 0).await, bench.sent_digest("bo", 0).await);
-    let by = |relay: &str, reports_for: &[&str], event: Reported| {
+    let by = |relay: &str, reports_for: &[&str], event: CheckedDeliveryEvent| {
         let reports_for = reports_for.iter().map(|&name| name.to_owned()).collect();
-        Reported { relay: Some(relay.into()), reports_for, ..event }
+        CheckedDeliveryEvent { relay: Some(relay.into()), reports_for, ..event }
     };
-    let by_message_id = Which::MessageId(format!("{ann}@example.com"));
-    let of_relay_id = Reported { of: vec![Which::RelayId("none".into())], ..reported(ann, HARD, 300) };
+    let by_message_id = MessageReference::MessageId(format!("{ann}@example.com"));
+    let of_relay_id =
+        CheckedDeliveryEvent { of: vec![MessageReference::RelayId("none".into())], ..reported(ann, HARD, 300) };
     let foreign = vec![
         by("other", &[], reported(ann, HARD, 300)),
-        by("other", &["another"], Reported { of: vec![by_message_id], ..reported(ann, Kind::Complained, 300) }),
+        by(
+            "other",
+            &["another"],
+            CheckedDeliveryEvent { of: vec![by_message_id], ..reported(ann, ReportKind::Complained, 300) },
+        ),
         by("other", &[], of_relay_id),
-        by("relay", &[], reported(bo, Kind::Unsubscribed, 300)),
+        by("relay", &[], reported(bo, ReportKind::Unsubscribed, 300)),
     ];
     let RequestRecorded::Events(recorded) = bench.request(&request(foreign), 5_000).await else { panic!("no token") };
     let unrecorded: Vec<_> = recorded.iter().map(|recorded| recorded.as_ref().err().copied()).collect();
-    let (other, unknown) = (Some(Unrecorded::OtherRelay), Some(Unrecorded::UnknownMessage));
+    let (other, unknown) = (Some(EventRejection::OtherRelay), Some(EventRejection::UnknownMessage));
     assert_eq!(unrecorded, [other, other, unknown, None], "the others of the request count");
     assert_eq!(bench.reasons("acme", "ann@example.com").await, []);
     assert_eq!((bench.state_of(ann).await.0, bench.value(REPORTS).await), (MessageState::Sent, "1".into()));
@@ -240,20 +254,20 @@ pub async fn a_relay_reports_about_the_messages_that_it_was_given_and_no_others(
     let renamed = by("today", &["former", "relay"], reported(ann, HARD, 301));
     let recorded = bench.requested(&request(vec![renamed])).await.remove(0).unwrap();
     assert_eq!(recorded.against.unwrap().relay, "relay", "the name at the attempt");
-    assert_eq!(bench.reasons("acme", "ann@example.com").await, [Reason::HardBounce]);
+    assert_eq!(bench.reasons("acme", "ann@example.com").await, [SuppressionReason::HardBounce]);
 }
 
 pub async fn what_the_provider_kept_back_suppresses_the_address_and_not_the_relay(bench: &Bench) {
-    let kept_back = |id: Uuid, kind: Kind| {
+    let kept_back = |id: Uuid, kind: ReportKind| {
         let event = reported(id, kind, 300);
-        Reported { report: Report { never_sent: true, ..event.report.clone() }, ..event }
+        CheckedDeliveryEvent { report: DeliveryReport { never_sent: true, ..event.report.clone() }, ..event }
     };
     let (ann, bo) = (bench.sent_digest("ann", 0).await, bench.sent_digest("bo", 0).await);
-    let recorded = bench.requested(&request(vec![kept_back(ann, HARD), kept_back(bo, Kind::Complained)])).await;
+    let recorded = bench.requested(&request(vec![kept_back(ann, HARD), kept_back(bo, ReportKind::Complained)])).await;
     assert!(recorded.iter().flatten().all(|recorded| recorded.against.is_none() && !recorded.again));
-    assert_eq!(bench.reasons("acme", "ann@example.com").await, [Reason::HardBounce]);
+    assert_eq!(bench.reasons("acme", "ann@example.com").await, [SuppressionReason::HardBounce]);
     assert_eq!(bench.state_of(ann).await, (MessageState::Failed, "bounced, never sent".into()));
-    assert_eq!(bench.reasons("acme", "bo@example.com").await, [Reason::Complaint]);
+    assert_eq!(bench.reasons("acme", "bo@example.com").await, [SuppressionReason::Complaint]);
     assert_eq!(bench.state_of(bo).await, (MessageState::Failed, "complained, never sent".into()));
     assert!(bench.store.delivery_events(ann).await.unwrap()[0].report.never_sent);
 
@@ -268,8 +282,11 @@ pub async fn what_the_provider_kept_back_suppresses_the_address_and_not_the_rela
 pub async fn a_followed_link_and_a_machine_are_told_apart(bench: &Bench) {
     let ann = bench.sent_digest("ann", 0).await;
     let event = |machine: Option<bool>, url: Option<&str>| {
-        let event = reported(ann, Kind::Clicked, 300);
-        Reported { report: Report { machine, url: url.map(str::to_owned), ..event.report.clone() }, ..event }
+        let event = reported(ann, ReportKind::Clicked, 300);
+        CheckedDeliveryEvent {
+            report: DeliveryReport { machine, url: url.map(str::to_owned), ..event.report.clone() },
+            ..event
+        }
     };
     let (a, b) = (Some("https://app.example.com/a"), Some("https://app.example.com/b"));
     let events = vec![event(None, a), event(None, b), event(Some(true), a), event(Some(false), a), event(None, a)];
@@ -285,8 +302,8 @@ pub async fn dead_letters_of_webhooks_go_with_those_of_signals(bench: &Bench) {
     for (n, seconds) in [(1, 100), (2, 200)] {
         bench.request(&WebhookRequest { unusable: vec![unusable(n)], ..request(vec![]) }, seconds).await;
     }
-    let cutoff = Cutoff { kind: Kept::DeadLetters, before: at(150) };
-    assert_eq!(bench.store.expired(cutoff).await.unwrap(), 1);
+    let cutoff = RetentionCutoff { kind: Kept::DeadLetters, before: at(150) };
+    assert_eq!(bench.store.count_expired(cutoff).await.unwrap(), 1);
     let purged = bench.store.purge(cutoff, 10, None, &[], at(300)).await.unwrap();
     assert_eq!((purged.purged, purged.more), (1, false));
     assert_eq!(bench.value("SELECT MIN(sha256) FROM webhook_dead_letters").await, format!("{:064}", 2));

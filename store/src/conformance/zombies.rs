@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tidings_model::{
     attempt::AttemptClass,
-    records::{Actor, AttemptEnd, AttemptStart, Closing},
-    window::{Outcome, Window},
+    records::{AttemptEnd, AttemptStart, AuditActor, CloseRequest},
+    window::{DigestOutcome, Window},
 };
 
 use super::{Bench, at, closed, end, ends, events, message, window};
@@ -30,7 +30,7 @@ async fn make(bench: &Bench, window: &Window, call: Call, number: u32) -> Option
     let id = window.digest_id;
     match call {
         Call::Stash => {
-            bench.store.stash(window, &events(&["a", "b"]), None, at(1)).await.unwrap();
+            bench.store.stash_events(window, &events(&["a", "b"]), None, at(1)).await.unwrap();
         }
         Call::Claim => {
             bench.claim(window, &events(&["c"]), at(2)).await;
@@ -45,21 +45,21 @@ async fn make(bench: &Bench, window: &Window, call: Call, number: u32) -> Option
             Err(error) => assert!(error.to_string().contains("has no message"), "{error}"),
         },
         Call::Dot => {
-            bench.store.past_the_dot(id, number, at(4)).await.unwrap();
+            bench.store.mark_in_doubt(id, number, at(4)).await.unwrap();
         }
-        Call::End => bench.ended(window, number, ends(AttemptClass::Sent, Outcome::Sent)).await,
+        Call::End => bench.ended(window, number, ends(AttemptClass::Sent, DigestOutcome::Sent)).await,
         Call::Close => {
-            let (events, closed) = (events(&["c"]), closed(Outcome::Dropped));
-            let closing = Closing {
+            let (events, closed) = (events(&["c"]), closed(DigestOutcome::Dropped));
+            let closing = CloseRequest {
                 window,
                 events: &events,
                 closed: &closed,
-                by: Actor::Tidings,
+                by: AuditActor::Tidings,
                 return_events: false,
                 planned: None,
                 now: at(5),
             };
-            bench.store.close(closing).await.unwrap();
+            bench.store.close_digest(closing).await.unwrap();
         }
     }
     None
@@ -78,9 +78,9 @@ async fn live(bench: &Bench, window: &Window, zombies: &[(usize, Call)]) {
 async fn lived_well(bench: &Bench, window: &Window, told: &str) {
     let digest = bench.store.digest(window.digest_id).await.unwrap().unwrap();
     assert_eq!((digest.items, digest.state.name()), (3, "closed"), "{told}");
-    assert_eq!(digest.closed, Some(closed(Outcome::Sent)), "{told}");
+    assert_eq!(digest.closed, Some(closed(DigestOutcome::Sent)), "{told}");
     let begun = bench.store.begin_attempt(window.digest_id, "relay", Duration::ZERO, at(9)).await.unwrap();
-    assert!(begun == AttemptStart::Closed(closed(Outcome::Sent)), "{told}");
+    assert!(begun == AttemptStart::Closed(closed(DigestOutcome::Sent)), "{told}");
     assert_eq!(bench.joins(&Window { digest_id: uuid::Uuid::new_v4(), ..window.clone() }, at(9)).await, 0);
 }
 
@@ -111,29 +111,29 @@ pub async fn two_calls_repeated_late_are_harmless(bench: &Bench) {
 pub async fn a_zombie_of_a_failed_digest_takes_nothing_from_the_next(bench: &Bench) {
     let (failed, next) = (bench.rendered(0).await, window(1));
     let (number, _) = bench.begin(&failed).await;
-    let failure = AttemptEnd { return_events: true, ..ends(AttemptClass::Deferred, Outcome::Failed) };
+    let failure = AttemptEnd { return_events: true, ..ends(AttemptClass::Deferred, DigestOutcome::Failed) };
     bench.ended(&failed, number, failure.clone()).await;
     let again = events(&["0a", "0b"]);
     for claimed in [false, true] {
         if claimed {
             assert_eq!(bench.claim(&next, &events(&["new"]), at(6)).await.items, 3);
         }
-        bench.store.stash(&failed, &again, None, at(7)).await.unwrap();
+        bench.store.stash_events(&failed, &again, None, at(7)).await.unwrap();
         bench.claim(&failed, &again, at(7)).await;
         bench.store.put_message(&message(&failed, "zombie"), None).await.unwrap();
         bench.ended(&failed, number, failure.clone()).await;
         bench.ended(&failed, number, end(AttemptClass::Deferred)).await;
-        let closed = closed(Outcome::Failed);
-        let closing = Closing {
+        let closed = closed(DigestOutcome::Failed);
+        let closing = CloseRequest {
             window: &failed,
             events: &again,
             closed: &closed,
-            by: Actor::Tidings,
+            by: AuditActor::Tidings,
             return_events: true,
             planned: None,
             now: at(8),
         };
-        bench.store.close(closing).await.unwrap();
+        bench.store.close_digest(closing).await.unwrap();
         assert!(!bench.dot(&failed, number).await);
     }
     assert_eq!((bench.items(&failed).await, bench.items(&next).await), (0, 3));

@@ -7,15 +7,15 @@ use serde_json::Value;
 use sqlx::{AssertSqlSafe, query, query::Query, query_as};
 use tidings_model::{
     EmailAddress, Key,
-    records::{Cursor, Listed, Page, Part, RowPlace},
+    records::{ListPage, PageCursor, PageRequest, PersonRowKind, RowPlace},
 };
 
 use crate::{
     Result,
     lines::{
-        AUDIT, DEAD_LETTERS, DIGESTS, EVENTS, INBOX, JOB_RESULTS, Lines, NOTICES, REPORTS, RETRACTS, TROUBLED_RUNS,
+        AUDIT, DEAD_LETTERS, DIGESTS, EVENTS, INBOX, JOB_RESULTS, NOTICES, REPORTS, RETRACTS, TROUBLED_RUNS, TableLines,
     },
-    sql::{Sql, columns::row, dialect::Dialect, json},
+    sql::{SqlStore, columns::row, dialect::Dialect, to_json},
 };
 
 pub const DIGESTS_OF_KEY: &str = "
@@ -70,70 +70,74 @@ SELECT {columns} FROM job_keys WHERE workflow_id = $1 AND job_id > $2 ORDER BY j
 pub const TROUBLED_RUNS_OF: &str = "
 SELECT {columns} FROM troubled_runs WHERE workflow_id = $1 AND run_id > $2 ORDER BY run_id LIMIT $3";
 
-impl<D: Dialect> Sql<D> {
+impl<D: Dialect> SqlStore<D> {
     pub(super) async fn rows_about(
         connection: &mut D::Connection,
         key: &Key,
         addresses: &BTreeSet<String>,
-        part: Part,
-        page: &Page<RowPlace>,
-    ) -> Result<Listed<Value, RowPlace>> {
-        let of_key = |lines: &Lines, statement| {
-            Self::lines(lines, statement).bind(&key.tenant).bind(&key.digest_type).bind(&key.user)
+        part: PersonRowKind,
+        page: &PageRequest<RowPlace>,
+    ) -> Result<ListPage<Value, RowPlace>> {
+        let of_key = |lines: &TableLines, statement| {
+            Self::lines_query(lines, statement).bind(&key.tenant).bind(&key.digest_type).bind(&key.user)
         };
-        let of_person = |lines: &Lines, statement| Self::lines(lines, statement).bind(&key.tenant).bind(&key.user);
-        let of_workflow = |lines: &Lines, statement| Self::lines(lines, statement).bind(key.workflow_id());
-        let (number, text) = after(page);
+        let of_person =
+            |lines: &TableLines, statement| Self::lines_query(lines, statement).bind(&key.tenant).bind(&key.user);
+        let of_workflow = |lines: &TableLines, statement| Self::lines_query(lines, statement).bind(key.workflow_id());
+        let (number, text) = place_after(page);
         let (lines, rows) = match (part, key.digest_type.as_str()) {
-            (Part::Messages, _) => {
-                let Listed { rows: ids, next } = Self::messages_about(&mut *connection, key, addresses, page).await?;
-                return Ok(Listed { rows: Self::message_lines(connection, &ids).await?, next });
+            (PersonRowKind::Messages, _) => {
+                let ListPage { rows: ids, next } = Self::messages_about(&mut *connection, key, addresses, page).await?;
+                return Ok(ListPage { rows: Self::message_lines(connection, &ids).await?, next });
             }
-            (Part::DeliveryEvents, _) => {
-                let Listed { rows: ids, next } = Self::messages_about(&mut *connection, key, addresses, page).await?;
-                let reports = query(Self::each(&REPORTS.select(REPORTS_AMONG))).bind(json(&ids)?);
+            (PersonRowKind::DeliveryEvents, _) => {
+                let ListPage { rows: ids, next } = Self::messages_about(&mut *connection, key, addresses, page).await?;
+                let reports = query(Self::expand_each(&REPORTS.select_columns(REPORTS_AMONG))).bind(to_json(&ids)?);
                 let mut rows = Self::all_lines(&mut *connection, &REPORTS, reports).await?;
                 if key.digest_type.is_empty() && page.after.is_none() {
                     for address in addresses {
-                        let gone = Self::lines(&REPORTS, REPORTS_OF_ADDRESS).bind(&key.tenant).bind(address);
+                        let gone = Self::lines_query(&REPORTS, REPORTS_OF_ADDRESS).bind(&key.tenant).bind(address);
                         rows.extend(Self::all_lines(&mut *connection, &REPORTS, gone).await?);
                     }
                 }
-                return Ok(Listed { rows, next });
+                return Ok(ListPage { rows, next });
             }
-            (Part::Audit, "") => (&AUDIT, of_person(&AUDIT, AUDIT_OF).bind(number)),
-            (Part::Inbox, "") => (&INBOX, of_person(&INBOX, INBOX_OF).bind(number)),
-            (Part::Notices, "") => (&NOTICES, of_person(&NOTICES, NOTICES_OF).bind(number)),
-            (Part::Audit | Part::Inbox | Part::Notices, _) | (_, "") => {
-                return Ok(Listed { rows: Vec::new(), next: None });
+            (PersonRowKind::Audit, "") => (&AUDIT, of_person(&AUDIT, AUDIT_OF).bind(number)),
+            (PersonRowKind::Inbox, "") => (&INBOX, of_person(&INBOX, INBOX_OF).bind(number)),
+            (PersonRowKind::Notices, "") => (&NOTICES, of_person(&NOTICES, NOTICES_OF).bind(number)),
+            (PersonRowKind::Audit | PersonRowKind::Inbox | PersonRowKind::Notices, _) | (_, "") => {
+                return Ok(ListPage { rows: Vec::new(), next: None });
             }
-            (Part::Digests, _) => (&DIGESTS, of_key(&DIGESTS, DIGESTS_OF_KEY).bind(number).bind(text)),
-            (Part::Events, _) => (&EVENTS, of_key(&EVENTS, EVENTS_OF_KEY).bind(text)),
-            (Part::Retracts, _) => {
+            (PersonRowKind::Digests, _) => (&DIGESTS, of_key(&DIGESTS, DIGESTS_OF_KEY).bind(number).bind(text)),
+            (PersonRowKind::Events, _) => (&EVENTS, of_key(&EVENTS, EVENTS_OF_KEY).bind(text)),
+            (PersonRowKind::Retracts, _) => {
                 let rows = Self::all_lines(connection, &RETRACTS, of_key(&RETRACTS, RETRACTS_OF_KEY)).await?;
-                return Ok(Listed { rows, next: None });
+                return Ok(ListPage { rows, next: None });
             }
-            (Part::DeadLetters, _) => {
+            (PersonRowKind::DeadLetters, _) => {
                 (&DEAD_LETTERS, of_workflow(&DEAD_LETTERS, DEAD_LETTERS_OF).bind(number).bind(text))
             }
-            (Part::JobResults, _) => (&JOB_RESULTS, of_workflow(&JOB_RESULTS, JOB_RESULTS_OF).bind(text)),
-            (Part::TroubledRuns, _) => (&TROUBLED_RUNS, of_workflow(&TROUBLED_RUNS, TROUBLED_RUNS_OF).bind(text)),
+            (PersonRowKind::JobResults, _) => (&JOB_RESULTS, of_workflow(&JOB_RESULTS, JOB_RESULTS_OF).bind(text)),
+            (PersonRowKind::TroubledRuns, _) => {
+                (&TROUBLED_RUNS, of_workflow(&TROUBLED_RUNS, TROUBLED_RUNS_OF).bind(text))
+            }
         };
-        let rows = rows.bind(page.rows_to_read()).try_map(|row| Ok((lines.place::<D>(&row)?, lines.json::<D>(&row)?)));
-        let Listed { rows, next } = page.listed(rows.fetch_all(connection).await?, |(place, _)| place.clone());
-        Ok(Listed { rows: rows.into_iter().map(|(_, line)| line).collect(), next })
+        let rows =
+            rows.bind(page.rows_to_read()).try_map(|row| Ok((lines.row_place::<D>(&row)?, lines.row_json::<D>(&row)?)));
+        let ListPage { rows, next } = page.build_page(rows.fetch_all(connection).await?, |(place, _)| place.clone());
+        Ok(ListPage { rows: rows.into_iter().map(|(_, line)| line).collect(), next })
     }
 
-    fn lines(lines: &Lines, statement: &str) -> Query<'static, D, D::Arguments> {
-        query(AssertSqlSafe(lines.select(statement)))
+    fn lines_query(lines: &TableLines, statement: &str) -> Query<'static, D, D::Arguments> {
+        query(AssertSqlSafe(lines.select_columns(statement)))
     }
 
     async fn all_lines(
         connection: &mut D::Connection,
-        lines: &'static Lines,
+        lines: &'static TableLines,
         rows: Query<'_, D, D::Arguments>,
     ) -> Result<Vec<Value>> {
-        Ok(rows.try_map(|row| lines.json::<D>(&row)).fetch_all(connection).await?)
+        Ok(rows.try_map(|row| lines.row_json::<D>(&row)).fetch_all(connection).await?)
     }
 
     /// Message ids, each in its own list: for a key its digests' ids (their messages have the same),
@@ -142,26 +146,27 @@ impl<D: Dialect> Sql<D> {
         connection: &mut D::Connection,
         key: &Key,
         addresses: &BTreeSet<String>,
-        page: &Page<RowPlace>,
-    ) -> Result<Listed<Value, RowPlace>> {
-        let (at, id) = after(page);
+        page: &PageRequest<RowPlace>,
+    ) -> Result<ListPage<Value, RowPlace>> {
+        let (at, id) = place_after(page);
         if !key.digest_type.is_empty() {
             let rows = query_as(DIGEST_IDS_OF_KEY).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
             let rows: Vec<RowPlace> = rows.bind(at).bind(id).bind(page.rows_to_read()).fetch_all(connection).await?;
-            let Listed { rows, next } = page.listed(rows, RowPlace::clone);
-            return Ok(Listed { rows: rows.into_iter().map(|(_, id)| vec![id].into()).collect(), next });
+            let ListPage { rows, next } = page.build_page(rows, RowPlace::clone);
+            return Ok(ListPage { rows: rows.into_iter().map(|(_, id)| vec![id].into()).collect(), next });
         }
         let rows = query_as(SINGLE_MESSAGES).bind(&key.tenant).bind(&key.user).bind(at).bind(id);
         let rows: Vec<SingleRow> = rows.bind(page.rows_to_read()).fetch_all(connection).await?;
-        let Listed { rows, next } =
-            page.listed(rows, |last: &SingleRow| (last.created_at.as_millisecond(), last.id.clone()));
-        let theirs =
-            |row: &SingleRow| row.user_id == key.user || addresses.contains(&EmailAddress::folded(&row.envelope_to));
-        Ok(Listed { rows: rows.into_iter().filter(theirs).map(|row| vec![row.id].into()).collect(), next })
+        let ListPage { rows, next } =
+            page.build_page(rows, |last: &SingleRow| (last.created_at.as_millisecond(), last.id.clone()));
+        let theirs = |row: &SingleRow| {
+            row.user_id == key.user || addresses.contains(&EmailAddress::normalize_address(&row.envelope_to))
+        };
+        Ok(ListPage { rows: rows.into_iter().filter(theirs).map(|row| vec![row.id].into()).collect(), next })
     }
 
     async fn message_lines(connection: &mut D::Connection, ids: &[Value]) -> Result<Vec<Value>> {
-        let ids = query_as(Self::each(MESSAGES_AMONG)).bind(json(&ids)?).fetch_all(&mut *connection);
+        let ids = query_as(Self::expand_each(MESSAGES_AMONG)).bind(to_json(&ids)?).fetch_all(&mut *connection);
         let ids: Vec<(String,)> = ids.await?;
         let mut lines = Vec::new();
         for (id,) in ids {
@@ -172,8 +177,8 @@ impl<D: Dialect> Sql<D> {
 }
 
 /// Where a page begins. The default is smaller than any number or time in a row.
-fn after(page: &Page<RowPlace>) -> RowPlace {
-    page.after.clone().map_or((i64::MIN, String::new()), |Cursor(place)| place)
+fn place_after(page: &PageRequest<RowPlace>) -> RowPlace {
+    page.after.clone().map_or((i64::MIN, String::new()), |PageCursor(place)| place)
 }
 
 row! {

@@ -11,8 +11,8 @@ use crate::{
     Result,
     attempts::ATTEMPTS,
     digest::{MESSAGE, MESSAGE_RECORD},
-    lines::{self, DEAD_LETTERS, EVENTS, Line, Lines, REPORTS, RETRACTS, WEBHOOK_LETTERS},
-    sql::{Sql, columns::row, dialect::Dialect, json},
+    lines::{self, ArchiveLine, DEAD_LETTERS, EVENTS, REPORTS, RETRACTS, TableLines, WEBHOOK_LETTERS},
+    sql::{SqlStore, columns::row, dialect::Dialect, to_json},
 };
 
 /// Closed before `$1`, possibly with events. If a digest returned its events, either all of them wait for a
@@ -127,7 +127,7 @@ pub const OLD_NOTICES: &str = "SELECT seq FROM notices WHERE ended_at < $1 ORDER
 pub const COUNT_OLD_NOTICES: &str = "SELECT COUNT(*) FROM notices WHERE ended_at < $1";
 
 #[derive(Default)]
-pub struct Expired {
+pub struct ExpiredBatch {
     pub keys: Vec<Value>,
     pub lines: Vec<String>,
     pub since: Timestamp,
@@ -144,23 +144,29 @@ pub struct OldMessage {
 }
 }
 
-impl<D: Dialect> Sql<D> {
+impl<D: Dialect> SqlStore<D> {
     /// Takes whole digests as far as they fit. Skips digests with events waiting for the key's next claim.
-    pub(crate) async fn old_events(connection: &mut D::Connection, before: Timestamp, limit: i64) -> Result<Expired> {
-        let digests = Self::locked(OLD_DIGESTS);
+    pub(crate) async fn old_events(
+        connection: &mut D::Connection,
+        before: Timestamp,
+        limit: i64,
+    ) -> Result<ExpiredBatch> {
+        let digests = Self::skip_locked(OLD_DIGESTS);
         let digests = query_as(digests).bind(before.as_millisecond()).bind(limit);
         let digests: Vec<(String,)> = digests.fetch_all(&mut *connection).await?;
         let visited: Vec<_> = digests.into_iter().map(|(id,)| Value::from(vec![id])).collect();
-        let rows = query(Self::each(&EVENTS.select(EVENTS_OF_DIGESTS))).bind(json(&visited)?).bind(limit);
-        let rows = rows.try_map(|row| EVENTS.line::<D>(&row)).fetch_all(connection).await?;
+        let rows =
+            query(Self::expand_each(&EVENTS.select_columns(EVENTS_OF_DIGESTS))).bind(to_json(&visited)?).bind(limit);
+        let rows = rows.try_map(|row| EVENTS.row_line::<D>(&row)).fetch_all(connection).await?;
         let full = |count: usize| i64::try_from(count).is_ok_and(|count| count >= limit);
-        let mut retired = Expired { more: full(visited.len()) || full(rows.len()), visited, ..Expired::default() };
+        let mut retired =
+            ExpiredBatch { more: full(visited.len()) || full(rows.len()), visited, ..ExpiredBatch::default() };
         for row in rows {
             let digest = Value::from(vec![row.json["digest_id"].clone()]);
             if retired.digests.last() != Some(&digest) {
                 retired.digests.push(digest);
             }
-            retired.add(row);
+            retired.push_line(row);
         }
         Ok(retired)
     }
@@ -172,63 +178,71 @@ impl<D: Dialect> Sql<D> {
         expiries: &[RetractExpiry],
         limit: i64,
         now: Timestamp,
-    ) -> Result<Expired> {
+    ) -> Result<ExpiredBatch> {
         let mut rows = Vec::new();
         for RetractExpiry { key, before: expired_before } in expiries {
             let left = limit.saturating_sub(i64::try_from(rows.len()).unwrap_or(i64::MAX));
             let (before, expired_before) = (before.as_millisecond(), expired_before.as_millisecond());
             let old = Self::locked_lines(&RETRACTS, OLD_RETRACTS, before).bind(&key.tenant).bind(&key.digest_type);
             let old = old.bind(&key.user).bind(expired_before).bind(left);
-            rows.extend(old.try_map(|row| RETRACTS.line::<D>(&row)).fetch_all(&mut *connection).await?);
+            rows.extend(old.try_map(|row| RETRACTS.row_line::<D>(&row)).fetch_all(&mut *connection).await?);
             let need = query(NEED_RETRACTS).bind(before).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
             need.bind(expired_before).bind(now.as_millisecond()).execute(&mut *connection).await?;
         }
-        Ok(Expired { more: !expiries.is_empty(), ..Expired::of(rows, limit) })
+        Ok(ExpiredBatch { more: !expiries.is_empty(), ..ExpiredBatch::from_lines(rows, limit) })
     }
 
     pub(crate) async fn old_dead_letters(
         connection: &mut D::Connection,
         before: Timestamp,
         limit: i64,
-    ) -> Result<Expired> {
-        let mut lines = Self::oldest(&mut *connection, &DEAD_LETTERS, OLD_DEAD_LETTERS, before, limit).await?;
-        lines.extend(Self::oldest(connection, &WEBHOOK_LETTERS, OLD_WEBHOOK_LETTERS, before, limit).await?);
+    ) -> Result<ExpiredBatch> {
+        let mut lines = Self::oldest_rows(&mut *connection, &DEAD_LETTERS, OLD_DEAD_LETTERS, before, limit).await?;
+        lines.extend(Self::oldest_rows(connection, &WEBHOOK_LETTERS, OLD_WEBHOOK_LETTERS, before, limit).await?);
         lines.sort_by_key(|line| line.since);
         lines.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
-        Ok(Expired::of(lines, limit))
+        Ok(ExpiredBatch::from_lines(lines, limit))
     }
 
-    pub(crate) async fn old_reports(connection: &mut D::Connection, before: Timestamp, limit: i64) -> Result<Expired> {
-        Ok(Expired::of(Self::oldest(connection, &REPORTS, OLD_REPORTS, before, limit).await?, limit))
-    }
-
-    async fn oldest(
+    pub(crate) async fn old_reports(
         connection: &mut D::Connection,
-        lines: &'static Lines,
+        before: Timestamp,
+        limit: i64,
+    ) -> Result<ExpiredBatch> {
+        Ok(ExpiredBatch::from_lines(Self::oldest_rows(connection, &REPORTS, OLD_REPORTS, before, limit).await?, limit))
+    }
+
+    async fn oldest_rows(
+        connection: &mut D::Connection,
+        lines: &'static TableLines,
         statement: &str,
         before: Timestamp,
         limit: i64,
-    ) -> Result<Vec<Line>> {
+    ) -> Result<Vec<ArchiveLine>> {
         let rows = Self::locked_lines(lines, statement, before.as_millisecond()).bind(limit);
-        Ok(rows.try_map(|row| lines.line::<D>(&row)).fetch_all(connection).await?)
+        Ok(rows.try_map(|row| lines.row_line::<D>(&row)).fetch_all(connection).await?)
     }
 
-    fn locked_lines(lines: &Lines, statement: &str, before: i64) -> Query<'static, D, D::Arguments> {
-        query(Self::locked(&lines.select(statement))).bind(before)
+    fn locked_lines(lines: &TableLines, statement: &str, before: i64) -> Query<'static, D, D::Arguments> {
+        query(Self::skip_locked(&lines.select_columns(statement))).bind(before)
     }
 
     /// For numbered rows. These are not archived, because the ledger has the same events and facts, and will
     /// be archived itself.
-    pub(crate) async fn numbered(
+    pub(crate) async fn numbered_rows(
         connection: &mut D::Connection,
         statement: &str,
         before: Timestamp,
         limit: i64,
-    ) -> Result<Expired> {
-        let rows = query_as(Self::locked(statement)).bind(before.as_millisecond()).bind(limit);
+    ) -> Result<ExpiredBatch> {
+        let rows = query_as(Self::skip_locked(statement)).bind(before.as_millisecond()).bind(limit);
         let rows: Vec<(i64,)> = rows.fetch_all(connection).await?;
         let more = i64::try_from(rows.len()).is_ok_and(|count| count >= limit);
-        Ok(Expired { keys: rows.into_iter().map(|(id,)| Value::from(vec![id])).collect(), more, ..Expired::default() })
+        Ok(ExpiredBatch {
+            keys: rows.into_iter().map(|(id,)| Value::from(vec![id])).collect(),
+            more,
+            ..ExpiredBatch::default()
+        })
     }
 
     /// Locks the message first and then its digest. This cannot deadlock, because the call waits for no lock.
@@ -237,22 +251,22 @@ impl<D: Dialect> Sql<D> {
         before: Timestamp,
         limit: i64,
         with_lines: bool,
-    ) -> Result<Expired> {
-        let found = query_as(Self::locked(OLD_MESSAGES)).bind(before.as_millisecond()).bind(limit);
+    ) -> Result<ExpiredBatch> {
+        let found = query_as(Self::skip_locked(OLD_MESSAGES)).bind(before.as_millisecond()).bind(limit);
         let found: Vec<OldMessage> = found.fetch_all(&mut *connection).await?;
         let full = i64::try_from(found.len()).is_ok_and(|count| count >= limit);
         let digests: Vec<_> = found.iter().filter_map(|message| Some(vec![message.digest_id.clone()?])).collect();
         let closed = format!("{}{}", CLOSED_AMONG.replace("{each}", D::EACH_OF_1), D::SKIP_LOCKED);
-        let closed = query_as(AssertSqlSafe(closed)).bind(json(&digests)?).fetch_all(&mut *connection).await?;
+        let closed = query_as(AssertSqlSafe(closed)).bind(to_json(&digests)?).fetch_all(&mut *connection).await?;
         let closed: BTreeSet<String> = closed.into_iter().map(|(id,): (String,)| id).collect();
-        let mut retired = Expired::default();
+        let mut retired = ExpiredBatch::default();
         for OldMessage { id, digest_id, closed_at: since } in found {
             if digest_id.as_ref().is_some_and(|digest| !closed.contains(digest)) {
                 continue;
             }
             retired.digests.extend(digest_id.map(|digest| Value::from(vec![digest])));
             let json = if with_lines { Self::message_line(&mut *connection, &id).await? } else { Value::Null };
-            retired.add(Line { key: vec![id].into(), json, since });
+            retired.push_line(ArchiveLine { key: vec![id].into(), json, since });
         }
         retired.more = full && !retired.keys.is_empty();
         Ok(retired)
@@ -264,26 +278,26 @@ impl<D: Dialect> Sql<D> {
         let message = query(MESSAGE).bind(id.to_owned()).try_map(Self::to_record).fetch_one(&mut *connection).await?;
         let attempts: Vec<_> =
             query(ATTEMPTS).bind(id.to_owned()).try_map(Self::to_record).fetch_all(connection).await?;
-        Ok(lines::message(&record, message, &attempts))
+        Ok(lines::message_json(&record, message, &attempts))
     }
 
     /// Locks the selected rows, and skips rows locked by another transaction.
-    fn locked(statement: &str) -> AssertSqlSafe<String> {
+    fn skip_locked(statement: &str) -> AssertSqlSafe<String> {
         AssertSqlSafe(format!("{statement}{}", D::SKIP_LOCKED))
     }
 }
 
-impl Expired {
-    fn of(rows: Vec<Line>, limit: i64) -> Self {
+impl ExpiredBatch {
+    fn from_lines(rows: Vec<ArchiveLine>, limit: i64) -> Self {
         let more = i64::try_from(rows.len()).is_ok_and(|count| count >= limit);
         let mut retired = Self { more, ..Self::default() };
         for row in rows {
-            retired.add(row);
+            retired.push_line(row);
         }
         retired
     }
 
-    fn add(&mut self, Line { key, json, since }: Line) {
+    fn push_line(&mut self, ArchiveLine { key, json, since }: ArchiveLine) {
         if self.keys.is_empty() {
             self.since = since;
         }

@@ -6,22 +6,22 @@ use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use sqlx::{ColumnIndex, Decode, Row, Type, error::BoxDynError};
 use tidings_model::{
-    attempt::{AttemptClass, Phase},
-    breaker::Cause,
+    attempt::{AttemptClass, AttemptPhase},
+    breaker::BreakerCause,
     inbox,
     job::{JobState, KeyState},
-    records::{Actor, DigestState, Hanging, MessageState, NameKind, Reason},
+    records::{AuditActor, DependentKind, DigestState, MessageState, NameKind, SuppressionReason},
     settings::StreamName,
     subscription::NoticeType,
-    troubled_run::Trouble,
-    window::Outcome,
+    troubled_run::RunTrouble,
+    window::DigestOutcome,
 };
 use uuid::Uuid;
 
 use super::dialect::Dialect;
 
 /// A type stored in a column as one of the databases' own types.
-pub trait Column: Sized {
+pub trait ColumnValue: Sized {
     type Stored;
 
     fn read(stored: Self::Stored) -> Result<Self, BoxDynError>;
@@ -34,13 +34,13 @@ pub trait Column: Sized {
 pub fn column<'r, R, T>(row: &'r R, name: &str) -> sqlx::Result<T>
 where
     R: Row,
-    T: Column<Stored: Decode<'r, R::Database> + Type<R::Database>>,
+    T: ColumnValue<Stored: Decode<'r, R::Database> + Type<R::Database>>,
     for<'n> &'n str: ColumnIndex<R>,
 {
     T::read(row.try_get(name)?).map_err(|source| sqlx::Error::ColumnDecode { index: name.to_owned(), source })
 }
 
-pub fn text<'r, R>(row: &'r R, name: &str) -> sqlx::Result<String>
+pub fn text_column<'r, R>(row: &'r R, name: &str) -> sqlx::Result<String>
 where
     R: Row,
     Option<String>: Decode<'r, R::Database> + Type<R::Database>,
@@ -59,7 +59,7 @@ macro_rules! row {
         impl<'r, R: sqlx::Row> sqlx::FromRow<'r, R> for $name
         where
             for<'n> &'n str: sqlx::ColumnIndex<R>,
-            $(<$type as $crate::sql::columns::Column>::Stored:
+            $(<$type as $crate::sql::columns::ColumnValue>::Stored:
                 sqlx::Decode<'r, R::Database> + sqlx::Type<R::Database>,)+
         {
             fn from_row(row: &'r R) -> sqlx::Result<Self> {
@@ -70,7 +70,7 @@ macro_rules! row {
 }
 pub(crate) use row;
 
-pub trait Record: Sized {
+pub trait RowRecord: Sized {
     fn read<D: Dialect>(row: &D::Row) -> sqlx::Result<Self>;
 }
 
@@ -78,7 +78,7 @@ pub trait Record: Sized {
 /// or `field: value`, computed from the row.
 macro_rules! record {
     ($row:ident => $record:ident { $($field:ident $(= $column:literal)? $(: $value:expr)?),+ $(,)? }) => {
-        impl $crate::sql::columns::Record for $record {
+        impl $crate::sql::columns::RowRecord for $record {
             fn read<D: $crate::sql::dialect::Dialect>($row: &D::Row) -> sqlx::Result<Self> {
                 Ok(Self { $($field: $crate::sql::columns::record!(@ $row $field $(= $column)? $(: $value)?)),+ })
             }
@@ -92,7 +92,7 @@ pub(crate) use record;
 
 macro_rules! stored_unchanged {
     ($($type:ty),+) => { $(
-        impl Column for $type {
+        impl ColumnValue for $type {
             type Stored = Self;
 
             fn read(stored: Self) -> Result<Self, BoxDynError> {
@@ -103,7 +103,7 @@ macro_rules! stored_unchanged {
 }
 stored_unchanged!(bool, i64, String, Vec<u8>);
 
-impl<T: Column> Column for Option<T> {
+impl<T: ColumnValue> ColumnValue for Option<T> {
     type Stored = Option<T::Stored>;
 
     fn read(stored: Self::Stored) -> Result<Self, BoxDynError> {
@@ -111,7 +111,7 @@ impl<T: Column> Column for Option<T> {
     }
 }
 
-impl Column for Timestamp {
+impl ColumnValue for Timestamp {
     type Stored = i64;
 
     fn read(milliseconds: i64) -> Result<Self, BoxDynError> {
@@ -121,7 +121,7 @@ impl Column for Timestamp {
 
 macro_rules! counts {
     ($($type:ty),+) => { $(
-        impl Column for $type {
+        impl ColumnValue for $type {
             type Stored = i64;
 
             fn read(count: i64) -> Result<Self, BoxDynError> {
@@ -132,7 +132,7 @@ macro_rules! counts {
 }
 counts!(u32, u64);
 
-impl Column for Uuid {
+impl ColumnValue for Uuid {
     type Stored = String;
 
     fn read(text: String) -> Result<Self, BoxDynError> {
@@ -140,9 +140,9 @@ impl Column for Uuid {
     }
 }
 
-pub struct Json<T>(pub T);
+pub struct JsonColumn<T>(pub T);
 
-impl<T: DeserializeOwned> Column for Json<T> {
+impl<T: DeserializeOwned> ColumnValue for JsonColumn<T> {
     type Stored = String;
 
     fn read(text: String) -> Result<Self, BoxDynError> {
@@ -152,34 +152,34 @@ impl<T: DeserializeOwned> Column for Json<T> {
 
 macro_rules! names {
     ($($set:ty: $what:literal),+ $(,)?) => { $(
-        impl Column for $set {
+        impl ColumnValue for $set {
             type Stored = String;
 
             fn read(name: String) -> Result<Self, BoxDynError> {
-                Self::named(&name).ok_or_else(|| unknown($what, &name))
+                Self::named(&name).ok_or_else(|| unknown_word($what, &name))
             }
         }
     )+ };
 }
 names!(
     AttemptClass: "class of an attempt",
-    Cause: "cause of an open breaker",
+    BreakerCause: "cause of an open breaker",
     DigestState: "state of a digest",
-    inbox::Kind: "kind of an item",
+    inbox::InboxItemKind: "kind of an item",
     JobState: "state of a job",
     KeyState: "state of a key of a job",
     MessageState: "state of a message",
-    Hanging: "thing that hangs on a name",
+    DependentKind: "thing that hangs on a name",
     NameKind: "kind of a name",
     NoticeType: "type of a notice",
-    Outcome: "outcome",
-    Phase: "phase of an attempt",
-    Reason: "reason of a suppression",
+    DigestOutcome: "outcome",
+    AttemptPhase: "phase of an attempt",
+    SuppressionReason: "reason of a suppression",
     StreamName: "stream",
-    Trouble: "trouble of a run",
+    RunTrouble: "trouble of a run",
 );
 
-impl Column for Actor {
+impl ColumnValue for AuditActor {
     type Stored = String;
 
     fn read(word: String) -> Result<Self, BoxDynError> {
@@ -187,6 +187,6 @@ impl Column for Actor {
     }
 }
 
-pub fn unknown(what: impl fmt::Display, word: &str) -> BoxDynError {
+pub fn unknown_word(what: impl fmt::Display, word: &str) -> BoxDynError {
     format!("{word:?} is not a known {what}; a later version of Tidings may have written it").into()
 }

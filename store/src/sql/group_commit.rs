@@ -3,30 +3,30 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
-use tidings_model::{inbox::Item, records::FirstAttempt};
+use tidings_model::{inbox::InboxItem, records::FirstAttempt};
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
 /// Waiting attempts, each with its time. The result is `true` if the attempt may send the dot.
-pub type Dots = GroupCommit<(Dot, Timestamp), bool>;
-pub type Arrivals = GroupCommit<Arrival, ()>;
+pub type CommitQueue = GroupCommit<(PendingCommit, Timestamp), bool>;
+pub type ArrivalQueue = GroupCommit<InboxArrival, ()>;
 
-pub struct Arrival {
-    pub items: Arc<[Item]>,
+pub struct InboxArrival {
+    pub items: Arc<[InboxItem]>,
     pub now: Timestamp,
 }
 
 #[derive(Clone)]
-pub enum Dot {
+pub enum PendingCommit {
     /// The ledger has the attempt already.
     Begun { message: Uuid, number: u32 },
     /// A first attempt, recorded together with its dot.
     First(FirstAttempt),
 }
 
-pub struct GroupCommit<T, A>(Mutex<Vec<Waiting<T, A>>>);
+pub struct GroupCommit<T, A>(Mutex<Vec<QueuedRecord<T, A>>>);
 
-pub struct Waiting<T, A> {
+pub struct QueuedRecord<T, A> {
     pub record: T,
     /// For the result. Dropped if recording failed.
     pub tell: oneshot::Sender<A>,
@@ -41,11 +41,11 @@ impl<T, A> Default for GroupCommit<T, A> {
 impl<T, A> GroupCommit<T, A> {
     pub fn push(&self, record: T) -> oneshot::Receiver<A> {
         let (tell, told) = oneshot::channel();
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Waiting { record, tell });
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(QueuedRecord { record, tell });
         told
     }
 
-    pub fn take(&self) -> Vec<Waiting<T, A>> {
+    pub fn take(&self) -> Vec<QueuedRecord<T, A>> {
         let mut waiting = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         waiting.retain(|waiting| !waiting.tell.is_closed());
         waiting

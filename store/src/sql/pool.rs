@@ -26,8 +26,8 @@ use tidings_model::process::FileId;
 use tokio::{runtime::Handle, sync::OwnedSemaphorePermit, time::timeout};
 
 use crate::sql::{
-    dialect::{Dialect, Options, Session},
-    sessions::{Sessions, WatchedCall},
+    dialect::{DatabaseOptions, Dialect, ServerSession},
+    sessions::{SessionRegistry, WatchedCall},
 };
 
 /// A connection to another process idle for this long is pinged before use, because the server may have
@@ -38,18 +38,18 @@ const ASK_AFTER: Duration = Duration::from_secs(1);
 const MAX_AGE: Duration = Duration::from_mins(30);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
-pub struct Pool<D: Dialect> {
-    connections: managed::Pool<Connector<D>>,
+pub struct DatabasePool<D: Dialect> {
+    connections: managed::Pool<ConnectionManager<D>>,
     size: usize,
     patience: Duration,
     file: Option<Arc<OpenFile>>,
 }
 
-impl<D: Dialect> Pool<D> {
+impl<D: Dialect> DatabasePool<D> {
     /// At most `size` connections, opened when needed. A call waits at most `patience` for one.
-    pub fn new(options: Options<D>, size: usize, patience: Duration) -> Self {
-        let sessions = Arc::new(Sessions::new(options.clone(), size));
-        let pool = managed::Pool::builder(Connector { options, sessions })
+    pub fn new(options: DatabaseOptions<D>, size: usize, patience: Duration) -> Self {
+        let sessions = Arc::new(SessionRegistry::new(options.clone(), size));
+        let pool = managed::Pool::builder(ConnectionManager { options, sessions })
             .max_size(size)
             .wait_timeout(Some(patience))
             .create_timeout(Some(patience))
@@ -67,12 +67,13 @@ impl<D: Dialect> Pool<D> {
     ///
     /// # Errors
     /// None is free in time, the database does not reply, or its file was replaced.
-    pub async fn acquire(&self) -> Result<Lease<D>, sqlx::Error> {
-        self.file.as_deref().map_or(Ok(()), OpenFile::check)?;
+    pub async fn acquire(&self) -> Result<ConnectionLease<D>, sqlx::Error> {
+        self.file.as_deref().map_or(Ok(()), OpenFile::check_path)?;
         match self.connections.get().await {
             Ok(live) => {
-                let watched = live.session.as_ref().and_then(|session| live.sessions.watch(session, &live.is_dead));
-                Ok(Lease { live, _watched: watched })
+                let watched =
+                    live.session.as_ref().and_then(|session| live.sessions.watch_call(session, &live.is_dead));
+                Ok(ConnectionLease { live, _watched: watched })
             }
             Err(PoolError::Backend(error)) => Err(error),
             Err(PoolError::Timeout(_)) => {
@@ -88,55 +89,55 @@ impl<D: Dialect> Pool<D> {
         }
     }
 
-    pub async fn begin(&self, statement: &'static str) -> Result<Work<D>, sqlx::Error> {
-        let mut work = self.work().await?;
+    pub async fn begin(&self, statement: &'static str) -> Result<StoreTransaction<D>, sqlx::Error> {
+        let mut work = self.lease_transaction().await?;
         raw_sql(statement).execute(&mut *work).await?;
         Ok(work)
     }
 
-    pub async fn work(&self) -> Result<Work<D>, sqlx::Error> {
-        Ok(Work { lease: Some(self.acquire().await?) })
+    pub async fn lease_transaction(&self) -> Result<StoreTransaction<D>, sqlx::Error> {
+        Ok(StoreTransaction { lease: Some(self.acquire().await?) })
     }
 }
 
-pub struct Connector<D: Dialect> {
-    options: Options<D>,
-    sessions: Arc<Sessions<D>>,
+pub struct ConnectionManager<D: Dialect> {
+    options: DatabaseOptions<D>,
+    sessions: Arc<SessionRegistry<D>>,
 }
 
-pub struct Live<D: Dialect> {
+pub struct PooledConnection<D: Dialect> {
     connection: D::Connection,
     in_order: bool,
     /// It does not reply, so its session may still be running.
     is_silent: bool,
     is_dead: Arc<AtomicBool>,
-    session: Option<Session>,
+    session: Option<ServerSession>,
     place: Option<OwnedSemaphorePermit>,
-    sessions: Arc<Sessions<D>>,
+    sessions: Arc<SessionRegistry<D>>,
 }
 
-impl<D: Dialect> Drop for Live<D> {
+impl<D: Dialect> Drop for PooledConnection<D> {
     fn drop(&mut self) {
         if let (true, Some(session), Some(place)) = (self.is_silent, self.session.take(), self.place.take()) {
-            self.sessions.end(session, place);
+            self.sessions.end_abandoned(session, place);
         }
     }
 }
 
-impl<D: Dialect> managed::Manager for Connector<D> {
-    type Type = Live<D>;
+impl<D: Dialect> managed::Manager for ConnectionManager<D> {
+    type Type = PooledConnection<D>;
     type Error = sqlx::Error;
 
-    async fn create(&self) -> Result<Live<D>, sqlx::Error> {
+    async fn create(&self) -> Result<PooledConnection<D>, sqlx::Error> {
         let sessions = self.sessions.clone();
-        let place = Some(sessions.place().await?);
+        let place = Some(sessions.acquire_place().await?);
         let mut connection = Box::pin(D::Connection::connect_with(&self.options)).await?;
-        let session = D::prepare(&mut connection).await?;
+        let session = D::prepare_connection(&mut connection).await?;
         let is_dead = Arc::default();
-        Ok(Live { connection, in_order: false, is_silent: false, is_dead, session, place, sessions })
+        Ok(PooledConnection { connection, in_order: false, is_silent: false, is_dead, session, place, sessions })
     }
 
-    async fn recycle(&self, live: &mut Live<D>, metrics: &Metrics) -> RecycleResult<sqlx::Error> {
+    async fn recycle(&self, live: &mut PooledConnection<D>, metrics: &Metrics) -> RecycleResult<sqlx::Error> {
         if D::HANGS_UP && metrics.age() > MAX_AGE {
             return Err(managed::RecycleError::message("the connection is old"));
         }
@@ -154,12 +155,12 @@ impl<D: Dialect> managed::Manager for Connector<D> {
     }
 }
 
-pub struct Lease<D: Dialect> {
-    live: Object<Connector<D>>,
+pub struct ConnectionLease<D: Dialect> {
+    live: Object<ConnectionManager<D>>,
     _watched: Option<WatchedCall<D>>,
 }
 
-impl<D: Dialect> Lease<D> {
+impl<D: Dialect> ConnectionLease<D> {
     pub fn release(mut self) {
         self.live.in_order = true;
     }
@@ -170,7 +171,7 @@ impl<D: Dialect> Lease<D> {
     }
 }
 
-impl<D: Dialect> Deref for Lease<D> {
+impl<D: Dialect> Deref for ConnectionLease<D> {
     type Target = D::Connection;
 
     fn deref(&self) -> &D::Connection {
@@ -178,28 +179,28 @@ impl<D: Dialect> Deref for Lease<D> {
     }
 }
 
-impl<D: Dialect> DerefMut for Lease<D> {
+impl<D: Dialect> DerefMut for ConnectionLease<D> {
     fn deref_mut(&mut self) -> &mut D::Connection {
         &mut self.live.connection
     }
 }
 
 /// A transaction, rolled back when dropped without a commit.
-pub struct Work<D: Dialect> {
+pub struct StoreTransaction<D: Dialect> {
     /// `None` after the end.
-    lease: Option<Lease<D>>,
+    lease: Option<ConnectionLease<D>>,
 }
 
-impl<D: Dialect> Work<D> {
+impl<D: Dialect> StoreTransaction<D> {
     pub async fn commit(self) -> Result<(), sqlx::Error> {
-        self.end("COMMIT").await
+        self.finish_with("COMMIT").await
     }
 
     pub async fn rollback(self) -> Result<(), sqlx::Error> {
-        self.end("ROLLBACK").await
+        self.finish_with("ROLLBACK").await
     }
 
-    async fn end(mut self, statement: &'static str) -> Result<(), sqlx::Error> {
+    async fn finish_with(mut self, statement: &'static str) -> Result<(), sqlx::Error> {
         raw_sql(statement).execute(&mut *self).await?;
         self.release();
         Ok(())
@@ -213,7 +214,7 @@ impl<D: Dialect> Work<D> {
     }
 }
 
-impl<D: Dialect> Drop for Work<D> {
+impl<D: Dialect> Drop for StoreTransaction<D> {
     fn drop(&mut self) {
         let Some(mut lease) = self.lease.take() else { return };
         // If we cannot roll back, or there is no runtime, we close the connection; the database will then
@@ -232,7 +233,7 @@ impl<D: Dialect> Drop for Work<D> {
     }
 }
 
-impl<D: Dialect> Deref for Work<D> {
+impl<D: Dialect> Deref for StoreTransaction<D> {
     type Target = D::Connection;
 
     fn deref(&self) -> &D::Connection {
@@ -240,7 +241,7 @@ impl<D: Dialect> Deref for Work<D> {
     }
 }
 
-impl<D: Dialect> DerefMut for Work<D> {
+impl<D: Dialect> DerefMut for StoreTransaction<D> {
     fn deref_mut(&mut self) -> &mut D::Connection {
         self.lease.as_mut().expect("a transaction that ended is gone")
     }
@@ -259,7 +260,7 @@ pub struct OpenFile {
 impl OpenFile {
     /// The file at this path, already opened by the caller. `None` if there is none, e.g. for a database in
     /// memory.
-    pub fn at(path: &Path) -> Option<Self> {
+    pub fn at_path(path: &Path) -> Option<Self> {
         Some(Self { path: path.to_owned(), id: id_of(path)?, is_reported: AtomicBool::new(false) })
     }
 
@@ -269,7 +270,7 @@ impl OpenFile {
 
     /// Checks that the path still leads to this file. It is one system call of about a microsecond, so every
     /// store call can afford it.
-    pub fn check(&self) -> io::Result<()> {
+    pub fn check_path(&self) -> io::Result<()> {
         if id_of(&self.path) == Some(self.id) {
             self.is_reported.store(false, Ordering::Relaxed);
             return Ok(());

@@ -9,15 +9,15 @@ use sqlx::{AssertSqlSafe, PgConnection, postgres::PgQueryResult, query, query_as
 use tokio::sync::OnceCell;
 
 use super::{
-    Sql,
-    dialect::{Dialect, Session, Variants},
-    group_commit::{Arrivals, Dots},
-    pool::Pool,
+    SqlStore,
+    dialect::{Dialect, ServerSession, StatementVariants},
+    group_commit::{ArrivalQueue, CommitQueue},
+    pool::DatabasePool,
     schema::{self, migrator},
     sessions::SILENT,
     transport::connect_options,
 };
-use crate::{Error, Result};
+use crate::{Result, StoreError};
 
 const CONNECTIONS: usize = 16;
 /// After waiting this long for a connection, the store is unavailable.
@@ -55,21 +55,21 @@ END $$";
 /// The oldest supported PostgreSQL version, in the format of `server_version_num`.
 const OLDEST: i32 = 130_000;
 
-impl Sql<sqlx::Postgres> {
+impl SqlStore<sqlx::Postgres> {
     /// Connects to `postgres://...`.
     ///
     /// # Errors
     /// The URL is invalid, or the database does not reply.
     pub async fn connect(url: &str) -> Result<Self> {
         let options = connect_options(url)?.application_name("tidings");
-        let pool = Arc::new(Pool::<sqlx::Postgres>::new(options, CONNECTIONS, ACQUIRE_TIMEOUT));
+        let pool = Arc::new(DatabasePool::<sqlx::Postgres>::new(options, CONNECTIONS, ACQUIRE_TIMEOUT));
         pool.acquire().await?.release();
         Ok(Self {
             writer: Arc::clone(&pool),
             reader: pool,
             file: None,
-            past_the_dot: Dots::default(),
-            arrivals: Arrivals::default(),
+            past_the_dot: CommitQueue::default(),
+            arrivals: ArrivalQueue::default(),
             aliases: Mutex::default(),
             pseudonyms: OnceCell::new(),
             faults: OnceLock::new(),
@@ -84,10 +84,10 @@ impl Sql<sqlx::Postgres> {
     pub async fn migrate(&self) -> Result<()> {
         let mut connection = self.writer.acquire().await?;
         // If there is nothing to migrate, the role should need no right to do so.
-        if self.check().await.is_err() {
+        if self.check_schema().await.is_err() {
             let version: (i32,) =
                 query_as("SELECT current_setting('server_version_num')::int").fetch_one(&mut *connection).await?;
-            supported(version.0)?;
+            check_supported(version.0)?;
             migrator(&schema::POSTGRES).run(&mut *connection).await?;
         }
         raw_sql(CATCH_UP).execute(&mut *connection).await?;
@@ -95,12 +95,12 @@ impl Sql<sqlx::Postgres> {
     }
 }
 
-fn supported(version: i32) -> Result<()> {
+fn check_supported(version: i32) -> Result<()> {
     if version >= OLDEST {
         return Ok(());
     }
     let (major, oldest) = (version / 10_000, OLDEST / 10_000);
-    Err(Error::Broken(format!(
+    Err(StoreError::Broken(format!(
         "PostgreSQL {major} is too old: Tidings needs {oldest} or newer, and is tested up to 18"
     )))
 }
@@ -113,14 +113,14 @@ impl Dialect for sqlx::Postgres {
 
     const HANGS_UP: bool = true;
 
-    async fn prepare(connection: &mut PgConnection) -> sqlx::Result<Option<Session>> {
+    async fn prepare_connection(connection: &mut PgConnection) -> sqlx::Result<Option<ServerSession>> {
         raw_sql(SESSION).execute(&mut *connection).await?;
         let own = format!("SELECT {SESSION_COLUMNS} FROM pg_stat_activity WHERE pid = pg_backend_pid()");
         let found: Option<(i32, Option<String>)> = query_as(AssertSqlSafe(own)).fetch_optional(connection).await?;
-        Ok(found.and_then(|(pid, started)| Some(Session { pid, started: started? })))
+        Ok(found.and_then(|(pid, started)| Some(ServerSession { pid, started: started? })))
     }
 
-    async fn at_work(connection: &mut PgConnection, pids: &[i32]) -> sqlx::Result<Vec<Session>> {
+    async fn at_work(connection: &mut PgConnection, pids: &[i32]) -> sqlx::Result<Vec<ServerSession>> {
         // The server may be configured not to track session activity.
         let at_work = format!(
             "SELECT {SESSION_COLUMNS} FROM pg_stat_activity
@@ -128,24 +128,24 @@ impl Dialect for sqlx::Postgres {
         );
         let found: Vec<(i32, String)> =
             query_as(AssertSqlSafe(at_work)).bind(pids).bind(SILENT.as_secs_f64()).fetch_all(connection).await?;
-        Ok(found.into_iter().map(|(pid, started)| Session { pid, started }).collect())
+        Ok(found.into_iter().map(|(pid, started)| ServerSession { pid, started }).collect())
     }
 
-    async fn end(connection: &mut PgConnection, session: &Session) -> sqlx::Result<bool> {
+    async fn end_session(connection: &mut PgConnection, session: &ServerSession) -> sqlx::Result<bool> {
         let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = $1 AND backend_start::text = $2";
         let asked = query(end).bind(session.pid).bind(&session.started).fetch_all(connection).await?;
         Ok(asked.is_empty())
     }
 
-    fn place(said: &str) -> String {
+    fn database_place(said: &str) -> String {
         format!("postgres/{said}")
     }
 
-    fn pick(statement: Variants) -> &'static str {
+    fn pick_variant(statement: StatementVariants) -> &'static str {
         statement.postgres
     }
 
-    fn rows(result: &PgQueryResult) -> u64 {
+    fn changed_rows(result: &PgQueryResult) -> u64 {
         result.rows_affected()
     }
 }
@@ -162,7 +162,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::{Breakers as _, Inbox as _, Ledger as _, Postgres, conformance::schema_url};
+    use crate::{BreakerStore as _, InboxStore as _, Ledger as _, PostgresStore, conformance::schema_url};
 
     /// A proxy to `server`. After a signal its open connections stay open and silent.
     async fn proxy_to(server: String, gone: watch::Receiver<()>) -> u16 {
@@ -187,8 +187,8 @@ mod tests {
 
     #[test]
     fn a_server_that_is_too_old_is_refused_by_name() {
-        assert!(supported(120_022).unwrap_err().to_string().contains("PostgreSQL 12 is too old"));
-        assert!([130_000, 150_014, 180_000].into_iter().all(|version| supported(version).is_ok()));
+        assert!(check_supported(120_022).unwrap_err().to_string().contains("PostgreSQL 12 is too old"));
+        assert!([130_000, 150_014, 180_000].into_iter().all(|version| check_supported(version).is_ok()));
     }
 
     /// As with a role that has the four rights on rows.
@@ -197,7 +197,7 @@ mod tests {
     async fn a_migration_with_nothing_to_do_needs_no_right_to_make_tables() {
         let Some((url, schema)) = schema_url().await else { return };
         let direct = PgPool::connect(&url).await.unwrap();
-        Postgres::connect(&url).await.unwrap().migrate().await.unwrap();
+        PostgresStore::connect(&url).await.unwrap().migrate().await.unwrap();
         let role = format!("role_{schema}");
         let grants = format!(
             "CREATE ROLE {role} LOGIN PASSWORD 'role'; GRANT USAGE ON SCHEMA {schema} TO {role};
@@ -207,7 +207,7 @@ mod tests {
         let mut as_role = url::Url::parse(&url).unwrap();
         as_role.set_username(&role).unwrap();
         as_role.set_password(Some("role")).unwrap();
-        let migrated = Postgres::connect(as_role.as_str()).await.unwrap().migrate().await;
+        let migrated = PostgresStore::connect(as_role.as_str()).await.unwrap().migrate().await;
         let end = format!("DROP OWNED BY {role}; DROP ROLE {role}; DROP SCHEMA {schema} CASCADE");
         raw_sql(sqlx::AssertSqlSafe(end)).execute(&direct).await.unwrap();
         migrated.unwrap();
@@ -219,7 +219,7 @@ mod tests {
     async fn numbers_go_on_behind_the_rows_that_are_there() {
         let Some((url, schema)) = schema_url().await else { return };
         let direct = PgPool::connect(&url).await.unwrap();
-        let store = Postgres::connect(&url).await.unwrap();
+        let store = PostgresStore::connect(&url).await.unwrap();
         store.migrate().await.unwrap();
         let copied = "INSERT INTO audit (audit_id, acted_at, tenant, digest_type, user_id, actor, action, why)
             OVERRIDING SYSTEM VALUE VALUES (7, 0, '', '', '', '', '', '')";
@@ -235,13 +235,13 @@ mod tests {
     }
 
     /// A store whose connections the network can forget, by the sender, and its schema.
-    async fn behind_a_proxy(url: &str) -> (Postgres, watch::Sender<()>) {
+    async fn behind_a_proxy(url: &str) -> (PostgresStore, watch::Sender<()>) {
         let mut by_proxy = url::Url::parse(url).unwrap();
         let server = format!("{}:{}", by_proxy.host_str().unwrap(), by_proxy.port().unwrap_or(5432));
         let (went, gone) = watch::channel(());
         by_proxy.set_host(Some("127.0.0.1")).unwrap();
         by_proxy.set_port(Some(proxy_to(server, gone).await)).unwrap();
-        (Postgres::connect(by_proxy.as_str()).await.unwrap(), went)
+        (PostgresStore::connect(by_proxy.as_str()).await.unwrap(), went)
     }
 
     #[tidings_needs::needs(postgres)]
@@ -268,7 +268,7 @@ mod tests {
         const WAITING: &str = "SELECT COUNT(*) FROM pg_locks WHERE NOT granted AND relation = 'digests'::regclass";
         let Some((url, schema)) = schema_url().await else { return };
         let direct = PgPool::connect(&url).await.unwrap();
-        let store = Postgres::connect(&url).await.unwrap();
+        let store = PostgresStore::connect(&url).await.unwrap();
         store.migrate().await.unwrap();
         let mut lock = direct.begin().await.unwrap();
         raw_sql("LOCK TABLE digests").execute(&mut *lock).await.unwrap();
@@ -310,7 +310,7 @@ mod tests {
         };
         let (answers, ()) = tokio::join!(calls, all_wait);
         for answer in answers {
-            assert!(matches!(answer, Err(Error::Unavailable(_))), "{answer:?}");
+            assert!(matches!(answer, Err(StoreError::Unavailable(_))), "{answer:?}");
         }
         lock.rollback().await.unwrap();
         // The proxy serves new connections.

@@ -7,10 +7,10 @@ use sqlx::{
     query_as, query_scalar,
 };
 
-use super::{Dialect, Sql, columns::row};
-use crate::{Error, Result, error::NOT_MIGRATED};
+use super::{Dialect, SqlStore, columns::row};
+use crate::{Result, StoreError, error::NOT_MIGRATED};
 
-pub type Step = (i64, &'static str, &'static str);
+pub type MigrationStep = (i64, &'static str, &'static str);
 
 /// One database's migrations, oldest first, from the folder `migrations/DATABASE`.
 macro_rules! migrations {
@@ -56,16 +56,17 @@ macro_rules! migrations {
     };
 }
 
-pub const SQLITE: [Step; STEPS] = migrations!("sqlite");
-pub const POSTGRES: [Step; STEPS] = migrations!("postgres");
+pub const SQLITE: [MigrationStep; STEPS] = migrations!("sqlite");
+pub const POSTGRES: [MigrationStep; STEPS] = migrations!("postgres");
 
 const VERSION: i64 = 32;
 
 const STEPS: usize = 32;
 
-pub fn migrator(steps: &[Step]) -> Migrator {
-    let migration =
-        |(version, name, text): &Step| Migration::new(*version, (*name).into(), Simple, text.into_sql_str(), false);
+pub fn migrator(steps: &[MigrationStep]) -> Migrator {
+    let migration = |(version, name, text): &MigrationStep| {
+        Migration::new(*version, (*name).into(), Simple, text.into_sql_str(), false)
+    };
     Migrator::with_migrations(steps.iter().map(migration).collect())
 }
 
@@ -84,26 +85,26 @@ pub fn not_later(version: i64) -> Result<()> {
     if version <= VERSION {
         return Ok(());
     }
-    Err(Error::Broken(format!(
+    Err(StoreError::Broken(format!(
         "a later version of Tidings migrated the database (migration {version}): run the command of that version"
     )))
 }
 
-impl<D: Dialect> Sql<D> {
+impl<D: Dialect> SqlStore<D> {
     /// Checks that [`migrate`](Self::migrate) has run, and that the installation has not moved to another
     /// database. A newer schema is fine, because migrations only add.
     ///
     /// # Errors
-    /// [`Error::Broken`] contains the command to run.
-    pub async fn check(&self) -> Result<()> {
+    /// [`StoreError::Broken`] contains the command to run.
+    pub async fn check_schema(&self) -> Result<()> {
         let mut reader = self.reader.acquire().await?;
         let version: i64 = query_scalar(MIGRATED).fetch_one(&mut *reader).await?;
         if version < VERSION {
-            return Err(Error::Broken(NOT_MIGRATED.to_owned()));
+            return Err(StoreError::Broken(NOT_MIGRATED.to_owned()));
         }
         let moved: Option<MovedRow> = query_as(MOVED).fetch_optional(&mut *reader).await?;
         moved.map_or(Ok(()), |MovedRow { moved_to, moved_at }| {
-            Err(Error::Broken(format!(
+            Err(StoreError::Broken(format!(
                 "this database was copied into {moved_to} at {moved_at:.0} and is used no more: set database_url to that one. `tidings copy \
                  --undo` takes the file up again, without what happened there since"
             )))

@@ -21,7 +21,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use super::dialect::{Dialect, Options, Session};
+use super::dialect::{DatabaseOptions, Dialect, ServerSession};
 
 /// Calls slower than this are checked.
 pub const SILENT: Duration = Duration::from_secs(5);
@@ -47,23 +47,23 @@ pub async fn unless_dead<T>(call: impl Future<Output = T>) -> Option<T> {
     .await
 }
 
-pub struct Sessions<D: Dialect> {
-    options: Options<D>,
+pub struct SessionRegistry<D: Dialect> {
+    options: DatabaseOptions<D>,
     /// One permit per pool connection.
     places: Arc<Semaphore>,
-    calls: Mutex<Calls>,
+    calls: Mutex<ActiveCalls>,
     asking: sync::Mutex<Option<D::Connection>>,
     is_watched: AtomicBool,
 }
 
 #[derive(Default)]
-struct Calls {
+struct ActiveCalls {
     next: u64,
-    under_way: HashMap<u64, Call>,
+    under_way: HashMap<u64, ActiveCall>,
 }
 
-struct Call {
-    session: Session,
+struct ActiveCall {
+    session: ServerSession,
     since: Instant,
     /// The last poll found the session idle. We check twice, because our process may have been frozen.
     is_suspect: bool,
@@ -71,8 +71,8 @@ struct Call {
     is_dead: Arc<AtomicBool>,
 }
 
-impl<D: Dialect> Sessions<D> {
-    pub fn new(options: Options<D>, size: usize) -> Self {
+impl<D: Dialect> SessionRegistry<D> {
+    pub fn new(options: DatabaseOptions<D>, size: usize) -> Self {
         let places = Arc::new(Semaphore::new(size));
         Self {
             options,
@@ -83,24 +83,24 @@ impl<D: Dialect> Sessions<D> {
         }
     }
 
-    pub async fn place(&self) -> Result<OwnedSemaphorePermit, sqlx::Error> {
+    pub async fn acquire_place(&self) -> Result<OwnedSemaphorePermit, sqlx::Error> {
         self.places.clone().acquire_owned().await.map_err(|_| sqlx::Error::PoolClosed)
     }
 
-    pub fn watch(self: &Arc<Self>, session: &Session, is_dead: &Arc<AtomicBool>) -> Option<WatchedCall<D>> {
+    pub fn watch_call(self: &Arc<Self>, session: &ServerSession, is_dead: &Arc<AtomicBool>) -> Option<WatchedCall<D>> {
         let dead = DEAD.try_with(Arc::clone).ok()?;
         if !self.is_watched.swap(true, Ordering::Relaxed) {
             tokio::spawn(look_now_and_then(Arc::downgrade(self)));
         }
-        let mut calls = self.calls();
+        let mut calls = self.lock_calls();
         let id = calls.next;
         calls.next += 1;
         let (session, is_dead) = (session.clone(), is_dead.clone());
-        calls.under_way.insert(id, Call { session, since: Instant::now(), is_suspect: false, dead, is_dead });
+        calls.under_way.insert(id, ActiveCall { session, since: Instant::now(), is_suspect: false, dead, is_dead });
         Some(WatchedCall { id, sessions: self.clone() })
     }
 
-    pub fn end(self: &Arc<Self>, session: Session, place: OwnedSemaphorePermit) {
+    pub fn end_abandoned(self: &Arc<Self>, session: ServerSession, place: OwnedSemaphorePermit) {
         let Ok(runtime) = Handle::try_current() else { return };
         let sessions = self.clone();
         runtime.spawn(async move {
@@ -112,19 +112,19 @@ impl<D: Dialect> Sessions<D> {
         });
     }
 
-    async fn has_ended(&self, session: &Session) -> bool {
+    async fn has_ended(&self, session: &ServerSession) -> bool {
         let mut asking = self.asking.lock().await;
-        let Some(mut connection) = self.connection(&mut asking).await else { return false };
-        let Ok(Ok(ended)) = timeout(ANSWER, D::end(&mut connection, session)).await else { return false };
+        let Some(mut connection) = self.query_connection(&mut asking).await else { return false };
+        let Ok(Ok(ended)) = timeout(ANSWER, D::end_session(&mut connection, session)).await else { return false };
         *asking = Some(connection);
         ended
     }
 
-    async fn at_work(&self, pids: &[i32]) -> Option<Vec<Session>> {
+    async fn at_work(&self, pids: &[i32]) -> Option<Vec<ServerSession>> {
         let mut asking = self.asking.lock().await;
         // The stored connection may be dead as well; then we try once more with a new one.
         for _ in 0..2 {
-            let mut connection = self.connection(&mut asking).await?;
+            let mut connection = self.query_connection(&mut asking).await?;
             if let Ok(Ok(sessions)) = timeout(ANSWER, D::at_work(&mut connection, pids)).await {
                 *asking = Some(connection);
                 return Some(sessions);
@@ -134,9 +134,9 @@ impl<D: Dialect> Sessions<D> {
     }
 
     /// Fails calls found idle in the server at two polls.
-    async fn look(&self) {
+    async fn poll_calls(&self) {
         let silent: Vec<_> = {
-            let calls = self.calls();
+            let calls = self.lock_calls();
             let silent = calls.under_way.iter().filter(|(_, call)| call.since.elapsed() > SILENT);
             silent.map(|(id, call)| (*id, call.session.clone())).collect()
         };
@@ -146,7 +146,7 @@ impl<D: Dialect> Sessions<D> {
         let pids: Vec<i32> = silent.iter().map(|(_, session)| session.pid).collect();
         // If the database is unreachable, the calls will notice themselves.
         let Some(at_work) = self.at_work(&pids).await else { return };
-        let mut calls = self.calls();
+        let mut calls = self.lock_calls();
         for (id, session) in silent {
             let Some(call) = calls.under_way.get_mut(&id) else { continue };
             let was_suspect = std::mem::replace(&mut call.is_suspect, !at_work.contains(&session));
@@ -161,34 +161,34 @@ impl<D: Dialect> Sessions<D> {
         }
     }
 
-    async fn connection(&self, asking: &mut Option<D::Connection>) -> Option<D::Connection> {
+    async fn query_connection(&self, asking: &mut Option<D::Connection>) -> Option<D::Connection> {
         if let Some(connection) = asking.take() {
             return Some(connection);
         }
         timeout(ANSWER, D::Connection::connect_with(&self.options)).await.ok()?.ok()
     }
 
-    fn calls(&self) -> MutexGuard<'_, Calls> {
+    fn lock_calls(&self) -> MutexGuard<'_, ActiveCalls> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-async fn look_now_and_then<D: Dialect>(sessions: Weak<Sessions<D>>) {
+async fn look_now_and_then<D: Dialect>(sessions: Weak<SessionRegistry<D>>) {
     loop {
         sleep(LOOK).await;
         let Some(sessions) = sessions.upgrade() else { return };
-        sessions.look().await;
+        sessions.poll_calls().await;
     }
 }
 
 /// Stops watching the call when dropped.
 pub struct WatchedCall<D: Dialect> {
     id: u64,
-    sessions: Arc<Sessions<D>>,
+    sessions: Arc<SessionRegistry<D>>,
 }
 
 impl<D: Dialect> Drop for WatchedCall<D> {
     fn drop(&mut self) {
-        self.sessions.calls().under_way.remove(&self.id);
+        self.sessions.lock_calls().under_way.remove(&self.id);
     }
 }

@@ -18,14 +18,14 @@ use sqlx::{
 use tokio::sync::OnceCell;
 
 use super::{
-    Sql,
-    dialect::{Dialect, Session, Variants},
-    group_commit::{Arrivals, Dots},
-    pool::Pool,
+    SqlStore,
+    dialect::{Dialect, ServerSession, StatementVariants},
+    group_commit::{ArrivalQueue, CommitQueue},
+    pool::DatabasePool,
     schema::{self, migrator},
 };
 use crate::sql::pool::OpenFile;
-use crate::{Error, Result};
+use crate::{Result, StoreError};
 
 /// Time limit for waiting while another process writes, e.g. the `tidings` command.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -37,20 +37,21 @@ const SQLITE_BUSY: i32 = 5;
 const READERS: usize = 4;
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(30);
 
-impl Sql<sqlx::Sqlite> {
+impl SqlStore<sqlx::Sqlite> {
     /// Opens the file at `sqlite:PATH`. Creates the file and its folder if missing.
     ///
     /// # Errors
     /// The URL is invalid, or the file cannot be opened.
     pub async fn connect(url: &str) -> Result<Self> {
-        let options = options(url)?;
+        let options = file_options(url)?;
         let file = options.get_filename();
-        create(file).map_err(|error| Error::Broken(format!("cannot create {}: {error}", file.display())))?;
-        let open = OpenFile::at(file).map(Arc::new);
-        let writer = Pool::<sqlx::Sqlite>::new(options.clone(), 1, ACQUIRE_TIMEOUT).of_file(open.clone());
+        create_file(file).map_err(|error| StoreError::Broken(format!("cannot create {}: {error}", file.display())))?;
+        let open = OpenFile::at_path(file).map(Arc::new);
+        let writer = DatabasePool::<sqlx::Sqlite>::new(options.clone(), 1, ACQUIRE_TIMEOUT).of_file(open.clone());
         writer.acquire().await?.release();
-        let reader = Pool::new(options.pragma("query_only", "ON"), READERS, ACQUIRE_TIMEOUT).of_file(open.clone());
-        Ok(Self::of(Arc::new(writer), Arc::new(reader), open))
+        let reader =
+            DatabasePool::new(options.pragma("query_only", "ON"), READERS, ACQUIRE_TIMEOUT).of_file(open.clone());
+        Ok(Self::from_pools(Arc::new(writer), Arc::new(reader), open))
     }
 
     /// Opens the existing file at `sqlite:PATH` exclusively. SQLite's lock detects every process that has it
@@ -59,28 +60,32 @@ impl Sql<sqlx::Sqlite> {
     /// # Errors
     /// Another process has the file open, there is no file, or it cannot be opened.
     pub(crate) async fn connect_alone(url: &str) -> Result<Self> {
-        let options = options(url)?.locking_mode(SqliteLockingMode::Exclusive).busy_timeout(CLOSING_TIMEOUT);
+        let options = file_options(url)?.locking_mode(SqliteLockingMode::Exclusive).busy_timeout(CLOSING_TIMEOUT);
         let file = options.get_filename().display().to_string();
-        let pool = Arc::new(Pool::<sqlx::Sqlite>::new(options, 1, ACQUIRE_TIMEOUT));
+        let pool = Arc::new(DatabasePool::<sqlx::Sqlite>::new(options, 1, ACQUIRE_TIMEOUT));
         match pool.acquire().await {
             Ok(connection) => connection.release(),
             Err(error) if is_busy(&error) => {
-                return Err(Error::Broken(format!(
+                return Err(StoreError::Broken(format!(
                     "another process has {file} open: stop every worker, gateway and command that uses it first"
                 )));
             }
             Err(error) => return Err(error.into()),
         }
-        Ok(Self::of(Arc::clone(&pool), pool, None))
+        Ok(Self::from_pools(Arc::clone(&pool), pool, None))
     }
 
-    fn of(writer: Arc<Pool<sqlx::Sqlite>>, reader: Arc<Pool<sqlx::Sqlite>>, file: Option<Arc<OpenFile>>) -> Self {
+    fn from_pools(
+        writer: Arc<DatabasePool<sqlx::Sqlite>>,
+        reader: Arc<DatabasePool<sqlx::Sqlite>>,
+        file: Option<Arc<OpenFile>>,
+    ) -> Self {
         Self {
             writer,
             reader,
             file,
-            past_the_dot: Dots::default(),
-            arrivals: Arrivals::default(),
+            past_the_dot: CommitQueue::default(),
+            arrivals: ArrivalQueue::default(),
             aliases: Mutex::default(),
             pseudonyms: OnceCell::new(),
             faults: OnceLock::new(),
@@ -112,7 +117,7 @@ impl Sql<sqlx::Sqlite> {
     }
 }
 
-fn options(url: &str) -> Result<SqliteConnectOptions> {
+fn file_options(url: &str) -> Result<SqliteConnectOptions> {
     let options = SqliteConnectOptions::from_str(url)?
         .journal_mode(SqliteJournalMode::Wal)
         // NORMAL may lose the last commits on power loss, while Temporal would remember them as done, e.g. a
@@ -134,7 +139,7 @@ fn is_busy(error: &sqlx::Error) -> bool {
 /// Creates the file readable by its owner only, because it will contain addresses and messages. SQLite gives
 /// its other files the same mode. We must not open an existing file: closing it again would release the locks
 /// of this process's connections (POSIX).
-fn create(file: &Path) -> io::Result<()> {
+fn create_file(file: &Path) -> io::Result<()> {
     if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     }
@@ -156,28 +161,28 @@ impl Dialect for sqlx::Sqlite {
 
     const HANGS_UP: bool = false;
 
-    async fn prepare(_connection: &mut SqliteConnection) -> sqlx::Result<Option<Session>> {
+    async fn prepare_connection(_connection: &mut SqliteConnection) -> sqlx::Result<Option<ServerSession>> {
         Ok(None)
     }
 
-    async fn at_work(_connection: &mut SqliteConnection, _pids: &[i32]) -> sqlx::Result<Vec<Session>> {
+    async fn at_work(_connection: &mut SqliteConnection, _pids: &[i32]) -> sqlx::Result<Vec<ServerSession>> {
         Ok(Vec::new())
     }
 
-    async fn end(_connection: &mut SqliteConnection, _session: &Session) -> sqlx::Result<bool> {
+    async fn end_session(_connection: &mut SqliteConnection, _session: &ServerSession) -> sqlx::Result<bool> {
         Ok(true)
     }
 
     /// The file's inode; a copy has another.
-    fn place(said: &str) -> String {
+    fn database_place(said: &str) -> String {
         std::fs::metadata(said).map_or_else(|_| String::new(), |file| format!("sqlite/{}", file.ino()))
     }
 
-    fn pick(statement: Variants) -> &'static str {
+    fn pick_variant(statement: StatementVariants) -> &'static str {
         statement.sqlite
     }
 
-    fn rows(result: &SqliteQueryResult) -> u64 {
+    fn changed_rows(result: &SqliteQueryResult) -> u64 {
         result.rows_affected()
     }
 }
@@ -187,7 +192,7 @@ mod tests {
     use std::fs;
 
     use crate::{
-        ErrorEnd, Health as _, Ledger as _, Moment, Sqlite,
+        DatabaseHealth as _, ErrorEnd, FailurePhase, Ledger as _, SqliteStore,
         conformance::{at, events, window},
     };
 
@@ -195,7 +200,7 @@ mod tests {
     async fn no_connection_needs_a_folder_for_temporary_files() {
         let folder = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}", folder.path().join("tidings.db").display());
-        let store = Sqlite::connect(&url).await.unwrap();
+        let store = SqliteStore::connect(&url).await.unwrap();
         for pool in [&store.writer, &store.reader] {
             let kept: (i64,) =
                 sqlx::query_as("PRAGMA temp_store").fetch_one(&mut *pool.acquire().await.unwrap()).await.unwrap();
@@ -208,12 +213,12 @@ mod tests {
     async fn a_rollback_by_sqlite_itself_does_not_break_the_store() {
         let folder = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}", folder.path().join("tidings.db").display());
-        let store = Sqlite::connect(&url).await.unwrap();
+        let store = SqliteStore::connect(&url).await.unwrap();
         store.migrate().await.unwrap();
-        let mut transaction = store.write().await.unwrap();
+        let mut transaction = store.begin_write().await.unwrap();
         sqlx::query("ROLLBACK").execute(&mut *transaction).await.unwrap();
         drop(transaction);
-        assert_eq!(store.stash(&window(1), &events(&["e1"]), None, at(1)).await.unwrap(), 1);
+        assert_eq!(store.stash_events(&window(1), &events(&["e1"]), None, at(1)).await.unwrap(), 1);
     }
 
     /// A backup in the place of the file would not have what is written now.
@@ -221,9 +226,9 @@ mod tests {
     async fn a_file_that_is_not_at_its_path_any_more_takes_nothing_until_it_is_back() {
         let folder = tempfile::tempdir().unwrap();
         let (file, away) = (folder.path().join("tidings.db"), folder.path().join("away.db"));
-        let store = Sqlite::connect(&format!("sqlite:{}", file.display())).await.unwrap();
+        let store = SqliteStore::connect(&format!("sqlite:{}", file.display())).await.unwrap();
         store.migrate().await.unwrap();
-        let write = async || store.stash(&window(1), &events(&["e1"]), None, at(1)).await;
+        let write = async || store.stash_events(&window(1), &events(&["e1"]), None, at(1)).await;
         fs::rename(&file, &away).unwrap();
         for backup in [false, true] {
             if backup {
@@ -233,7 +238,7 @@ mod tests {
                 [write().await.unwrap_err(), store.ping().await.unwrap_err(), store.ping_writing().await.unwrap_err()]
             {
                 assert!(error.to_string().contains("was replaced or removed"), "{error}");
-                assert_eq!(error.end(Moment::BeforeDot), ErrorEnd::Repeats);
+                assert_eq!(error.error_end(FailurePhase::BeforeDot), ErrorEnd::Repeats);
             }
         }
         fs::rename(&away, &file).unwrap();

@@ -10,10 +10,10 @@ use sqlx::{
     postgres::{PgTypeInfo, PgTypeKind},
     query_as,
 };
-use tidings_model::{PersonId, nearest};
+use tidings_model::{PersonId, nearest_name};
 use tokio::time::timeout;
 
-use super::{pool::Pool, transport::connect_options};
+use super::{pool::DatabasePool, transport::connect_options};
 
 const CONNECTIONS: usize = 4;
 /// Time limit for a lookup, from waiting for a connection to the last byte.
@@ -28,14 +28,14 @@ const COLUMNS: [&str; 4] = ["email", "name", "zone", "locale"];
 const DATA_EXCEPTION: &str = "22";
 
 pub struct TeamQuery {
-    pool: Pool<sqlx::Postgres>,
+    pool: DatabasePool<sqlx::Postgres>,
     answer: Arc<str>,
     columns: Arc<str>,
 }
 
-/// The result for a person. Only [`Queried::Row`] contains values from a row.
+/// The result for a person. Only [`TeamQueryOutcome::Row`] contains values from a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Queried {
+pub enum TeamQueryOutcome {
     /// The row as JSON. Do not log it, because it contains an address.
     Row(String),
     NoRow,
@@ -63,7 +63,7 @@ impl TeamQuery {
         // The line breaks below end a trailing comment in the query.
         let query = query.trim().trim_end_matches(';');
         Ok(Self {
-            pool: Pool::new(options, CONNECTIONS, TIME),
+            pool: DatabasePool::new(options, CONNECTIONS, TIME),
             answer: format!(
                 "SELECT left(to_jsonb(recipient)::text, {ANSWER_CHARS}) FROM (\n{query}\n) AS recipient LIMIT 2"
             )
@@ -72,22 +72,22 @@ impl TeamQuery {
         })
     }
 
-    pub async fn ask(&self, person: &PersonId) -> Queried {
-        match timeout(TIME, self.rows(person)).await {
+    pub async fn look_up(&self, person: &PersonId) -> TeamQueryOutcome {
+        match timeout(TIME, self.query_rows(person)).await {
             Ok(Ok(rows)) => match rows.as_slice() {
-                [] => Queried::NoRow,
-                [row] => Queried::Row(row.clone()),
-                [_, ..] => Queried::Wrong("the query has more than one row for the person".to_owned()),
+                [] => TeamQueryOutcome::NoRow,
+                [row] => TeamQueryOutcome::Row(row.clone()),
+                [_, ..] => TeamQueryOutcome::Wrong("the query has more than one row for the person".to_owned()),
             },
             Ok(Err(sqlx::Error::Database(error))) if is_about_a_value(&*error) => {
-                Queried::Wrong(format!("the query fails for the person ({})", code(&*error)))
+                TeamQueryOutcome::Wrong(format!("the query fails for the person ({})", error_code(&*error)))
             }
-            Ok(Err(error)) => Queried::Away(without_values(&error)),
-            Err(_) => Queried::Away(late()),
+            Ok(Err(error)) => TeamQueryOutcome::Away(without_values(&error)),
+            Err(_) => TeamQueryOutcome::Away(timeout_message()),
         }
     }
 
-    async fn rows(&self, PersonId { tenant, user }: &PersonId) -> sqlx::Result<Vec<String>> {
+    async fn query_rows(&self, PersonId { tenant, user }: &PersonId) -> sqlx::Result<Vec<String>> {
         let mut work = self.pool.begin(BEGIN).await?;
         // Poolers that share sessions do not support named statements.
         let rows = query_as(AssertSqlSafe(Arc::clone(&self.answer))).persistent(false).bind(tenant).bind(user);
@@ -100,19 +100,21 @@ impl TeamQuery {
     ///
     /// # Errors
     /// See [`WrongQuery`].
-    pub async fn check(&self) -> Result<(), WrongQuery> {
-        match timeout(TIME * 2, self.prepared()).await {
-            Ok(Ok(columns)) => checked(&columns).map_err(WrongQuery::Wrong),
+    pub async fn check_query(&self) -> Result<(), WrongQuery> {
+        match timeout(TIME * 2, self.prepare_columns()).await {
+            Ok(Ok(columns)) => check_columns(&columns).map_err(WrongQuery::Wrong),
             // No values were sent yet, so this message only concerns the query.
-            Ok(Err(sqlx::Error::Database(error))) if is_about_the_query(&*error) => {
-                Err(WrongQuery::Wrong(format!("the database refuses it: {} ({})", error.message(), code(&*error))))
-            }
+            Ok(Err(sqlx::Error::Database(error))) if is_about_the_query(&*error) => Err(WrongQuery::Wrong(format!(
+                "the database refuses it: {} ({})",
+                error.message(),
+                error_code(&*error)
+            ))),
             Ok(Err(error)) => Err(WrongQuery::Away(without_values(&error))),
-            Err(_) => Err(WrongQuery::Away(late())),
+            Err(_) => Err(WrongQuery::Away(timeout_message())),
         }
     }
 
-    async fn prepared(&self) -> sqlx::Result<Vec<(String, PgTypeInfo)>> {
+    async fn prepare_columns(&self) -> sqlx::Result<Vec<(String, PgTypeInfo)>> {
         let text = || <str as sqlx::Type<sqlx::Postgres>>::type_info();
         let mut work = self.pool.begin(BEGIN).await?;
         let statement = AssertSqlSafe(Arc::clone(&self.columns)).into_sql_str();
@@ -124,11 +126,11 @@ impl TeamQuery {
     }
 }
 
-fn checked(columns: &[(String, PgTypeInfo)]) -> Result<(), String> {
+fn check_columns(columns: &[(String, PgTypeInfo)]) -> Result<(), String> {
     let all = COLUMNS.join(", ");
     for (name, kind) in columns {
         if !COLUMNS.contains(&name.as_str()) {
-            let meant = nearest(name, COLUMNS.into_iter()).map(|near| format!("; did you mean {near:?}?"));
+            let meant = nearest_name(name, COLUMNS.into_iter()).map(|near| format!("; did you mean {near:?}?"));
             let meant = meant.unwrap_or_else(|| "; leave it out".to_owned());
             return Err(format!("has a column {name:?}, and takes only {all}{meant}"));
         }
@@ -155,30 +157,30 @@ fn is_text(kind: &PgTypeInfo) -> bool {
 }
 
 fn is_about_a_value(error: &dyn sqlx::error::DatabaseError) -> bool {
-    code(error).starts_with(DATA_EXCEPTION)
+    error_code(error).starts_with(DATA_EXCEPTION)
 }
 
 /// Syntax, names, types and privileges (42), features a statement may not use (0A), an unknown login (28) or
 /// database (3D).
 fn is_about_the_query(error: &dyn sqlx::error::DatabaseError) -> bool {
-    ["42", "0A", "28", "3D", DATA_EXCEPTION].iter().any(|class| code(error).starts_with(class))
+    ["42", "0A", "28", "3D", DATA_EXCEPTION].iter().any(|class| error_code(error).starts_with(class))
 }
 
-fn code(error: &dyn sqlx::error::DatabaseError) -> String {
+fn error_code(error: &dyn sqlx::error::DatabaseError) -> String {
     error.code().map(String::from).unwrap_or_default()
 }
 
 /// Describes the failure without the database's own message, because this may contain a value from a row.
 fn without_values(error: &sqlx::Error) -> String {
     match error {
-        sqlx::Error::Database(error) => format!("the database refuses the query ({})", code(&**error)),
+        sqlx::Error::Database(error) => format!("the database refuses the query ({})", error_code(&**error)),
         sqlx::Error::Io(error) => format!("the database does not answer ({})", error.kind()),
-        sqlx::Error::PoolTimedOut => late(),
+        sqlx::Error::PoolTimedOut => timeout_message(),
         _ => "the database does not answer".to_owned(),
     }
 }
 
-fn late() -> String {
+fn timeout_message() -> String {
     format!("the database does not answer within {} s", TIME.as_secs())
 }
 
@@ -192,7 +194,7 @@ mod tests {
         let number = || <i64 as sqlx::Type<sqlx::Postgres>>::type_info();
         let said = |columns: &[(&str, PgTypeInfo)]| {
             let columns: Vec<_> = columns.iter().map(|(name, kind)| ((*name).to_owned(), kind.clone())).collect();
-            checked(&columns).err().unwrap_or_default()
+            check_columns(&columns).err().unwrap_or_default()
         };
         assert_eq!(said(&[("email", text()), ("zone", text())]), "");
         for (columns, problem) in [

@@ -22,7 +22,7 @@ impl PostgresTransport {
     /// The transport for `postgres://...`, or `None` if the URL is invalid. This uses DNS if no `sslmode`
     /// decides.
     #[must_use]
-    pub fn of(url: &str) -> Option<Self> {
+    pub fn from_url(url: &str) -> Option<Self> {
         Some(Self::of_options(&PgConnectOptions::from_str(url).ok()?))
     }
 
@@ -64,7 +64,7 @@ mod tests {
             ("postgres://u@192.0.2.7/t?sslmode=verify-full", Tls, false),
             ("postgres://u@192.0.2.7/t?sslmode=disable", InClear, false),
         ] {
-            assert_eq!(PostgresTransport::of(url), Some(transport), "{url}");
+            assert_eq!(PostgresTransport::from_url(url), Some(transport), "{url}");
             let mode = connect_options(url).unwrap().get_ssl_mode();
             assert_eq!(matches!(mode, PgSslMode::Require), is_required, "{url}");
         }

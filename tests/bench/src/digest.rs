@@ -127,7 +127,7 @@ impl Digest {
     async fn ours(&self, ledger: &Ledger, events: usize) -> Result<(Burst, f64)> {
         let sink = Sink::start().await?;
         let activities = activities(ledger::open(&ledger.url()).await?, &sink.url, settings(CADENCE, CADENCE))?;
-        let worker = registration::digests(names::TASK_QUEUE, activities)?;
+        let worker = registration::digest_worker(names::TASK_QUEUE, activities)?;
         let burst = self.burst(worker, sink.accepted(), events, Some(ledger)).await?;
         // The worker's runtime has closed the worker's connections.
         let store = ledger::open(&ledger.url()).await?;

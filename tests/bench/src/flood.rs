@@ -12,9 +12,9 @@ use tidings_harness::{
     wait::{eventually, wait_for_emails},
     worker::Running,
 };
-use tidings_mail::{dkim::Signers, render::Renderer};
+use tidings_mail::{dkim::TenantSigners, render::TemplateRenderer};
 use tidings_model::{names, settings::StreamName};
-use tidings_operations::submit::{self, Content, Submission, To};
+use tidings_operations::submit::{self, MessageSubmission, SubmissionContent, SubmissionRecipient};
 use tokio::time::sleep;
 
 use crate::{
@@ -55,9 +55,9 @@ impl Flood {
     async fn round(&self, rounds: &Rounds, round: usize) -> Result<Measured> {
         let mut env = Env::without_worker(settings("after 1s", "after 1s")).await?;
         let deliveries = activities(env.store.clone(), &env.relay.url(), env.settings.clone())?;
-        let options = registration::transactional(names::TASK_QUEUE, deliveries)?;
+        let options = registration::transactional_worker(names::TASK_QUEUE, deliveries)?;
         let _transactional = Running::start(env.temporal.clone(), options)?;
-        let renderer = Renderer::new(None)?;
+        let renderer = TemplateRenderer::new(None)?;
 
         rounds.say(round, "messages while nothing else is");
         let mut idle = Vec::new();
@@ -92,20 +92,21 @@ struct Measured {
 }
 
 /// Time of one message from the call to the relay.
-async fn milliseconds(env: &Env, renderer: &Renderer, name: &str) -> Result<f64> {
+async fn milliseconds(env: &Env, renderer: &TemplateRenderer, name: &str) -> Result<f64> {
     let address = format!("{name}@example.net");
-    let submission = Submission {
+    let submission = MessageSubmission {
         tenant: "acme".to_owned(),
         idempotency_key: name.to_owned(),
         stream: StreamName::Transactional,
-        to: To::Address { address: address.parse()?, name: String::new() },
-        content: Content::Parts { subject: "Your code".to_owned(), text: "4711\n".to_owned(), html: None },
+        to: SubmissionRecipient::Address { address: address.parse()?, name: String::new() },
+        content: SubmissionContent::Parts { subject: "Your code".to_owned(), text: "4711\n".to_owned(), html: None },
         reply_to: None,
         attachments: Vec::new(),
     };
     let started = Timestamp::now();
-    let accepted = submit::accept(&*env.store, None, renderer, &Signers::default(), &env.settings, &submission).await?;
-    submit::start(&env.temporal, names::TASK_QUEUE, &accepted.message).await?;
+    let accepted =
+        submit::accept(&*env.store, None, renderer, &TenantSigners::default(), &env.settings, &submission).await?;
+    submit::start_message(&env.temporal, names::TASK_QUEUE, &accepted.message).await?;
     let arrival = eventually("the message", DEADLINE, async || Ok(env.relay.arrival(&address))).await?;
     let took = arrival.duration_since(started);
     Ok(f64::from(u32::try_from(took.as_micros()).context("the clock was set")?) / 1_000.0)

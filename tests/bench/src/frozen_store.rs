@@ -16,8 +16,8 @@ use tidings_harness::{
     wait::eventually,
 };
 use tidings_model::Key;
-use tidings_store::Postgres;
-use tidings_workflows::Stage;
+use tidings_store::PostgresStore;
+use tidings_workflows::DigestStage;
 use tokio::time::{Instant, sleep};
 
 use crate::{
@@ -66,7 +66,7 @@ impl FrozenStore {
     async fn round(&self, rounds: &Rounds, round: usize) -> Result<Measured> {
         let url: Url = database().await?.parse()?;
         let proxy = Proxy::start(&url).await?;
-        let store = Postgres::connect(proxy.url(url.clone())?.as_str()).await?;
+        let store = PostgresStore::connect(proxy.url(url.clone())?.as_str()).await?;
         store.migrate().await?;
         let mut env = Env::with_store(settings(CADENCE, CADENCE), Arc::new(store), tempfile::tempdir()?).await?;
         env.start_worker()?;
@@ -133,7 +133,7 @@ struct Measured {
 }
 
 /// Checks that every event is in an email, or in a digest that was dropped because its key was cancelled.
-async fn nothing_is_lost(env: &Env<Postgres>, url: &Url, emitted: usize) -> Result<()> {
+async fn nothing_is_lost(env: &Env<PostgresStore>, url: &Url, emitted: usize) -> Result<()> {
     let mails = env.relay.mails();
     let told = events_by_message(&mails)?;
     let mut ledger = PgConnection::connect(url.as_str()).await?;
@@ -154,14 +154,14 @@ fn milliseconds(since: Instant) -> f64 {
     since.elapsed().as_secs_f64() * 1_000.0
 }
 
-async fn cancel(env: &Env<Postgres>, key: &Key) -> Result<f64> {
+async fn cancel(env: &Env<PostgresStore>, key: &Key) -> Result<f64> {
     let asked = Instant::now();
     env.workflow(key).cancel(WorkflowCancelOptions::default()).await?;
-    let seen = async || Ok((env.status(key).await?.state == Stage::Cancelling).then_some(()));
+    let seen = async || Ok((env.status(key).await?.state == DigestStage::Cancelling).then_some(()));
     eventually("the cancel is seen", PATIENCE, seen).await?;
     Ok(milliseconds(asked))
 }
 
-async fn described(env: &Env<Postgres>, key: &Key) -> Result<usize> {
+async fn described(env: &Env<PostgresStore>, key: &Key) -> Result<usize> {
     Ok(env.workflow(key).describe(WorkflowDescribeOptions::default()).await?.history_length())
 }

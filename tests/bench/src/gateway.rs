@@ -9,7 +9,7 @@ use http_body_util::Full;
 use hyper::{Request, StatusCode, header::USER_AGENT};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
-use tidings_gateway::webhooks::Secret;
+use tidings_gateway::webhooks::SigningSecret;
 use tidings_harness::{env::key, http, outbox::taken_message};
 use tidings_model::{ClickLink, PreferencesLink, link_keys::LinkKeys};
 use uuid::Uuid;
@@ -98,7 +98,7 @@ struct World {
     served: Served,
     messages: Vec<Uuid>,
     keys: LinkKeys,
-    secret: Secret,
+    secret: SigningSecret,
     sent_at: Timestamp,
 }
 
@@ -109,7 +109,7 @@ impl World {
         let store = &served.store;
         let taken = |n: usize| async move { taken_message(&**store, &format!("m{n}")).await };
         let messages = stream::iter(0..messages).map(taken).buffer_unordered(AT_ONCE).try_collect().await?;
-        let secret = Secret::parse(SECRET).map_err(anyhow::Error::msg)?;
+        let secret = SigningSecret::parse(SECRET).map_err(anyhow::Error::msg)?;
         let sent_at = Timestamp::now() - SignedDuration::from_hours(1);
         let world = Self { served, messages, keys: KEYS.parse()?, secret, sent_at };
         let head = format!("GET {} HTTP/1.1\r\n", world.page(0)?);

@@ -24,7 +24,7 @@ use temporalio_sdk::{
 use tidings_client::{Client, Config, v1};
 use tidings_harness::server::DevServer;
 use tidings_model::Key;
-use tidings_workflows::Inbound;
+use tidings_workflows::InboundSignal;
 
 use crate::{
     figure::{Figure, Target, count, percentile},
@@ -63,7 +63,7 @@ impl Probe {
     }
 
     #[signal(name = "events")]
-    fn events(&mut self, _: &mut SyncWorkflowContext<Self>, inbound: Inbound) {
+    fn events(&mut self, _: &mut SyncWorkflowContext<Self>, inbound: InboundSignal) {
         self.signals += u32::from(inbound.for_key(&key_or_panic(), 0).dead_letters.is_empty());
     }
 }
@@ -273,7 +273,7 @@ async fn read_run(handle: &WorkflowHandle<Temporal, UntypedWorkflow>, seen: &mut
             }
             Some(Attributes::WorkflowExecutionSignaledEventAttributes(signal)) => {
                 seen.signals += 1;
-                let sorted = Inbound::from(signal.input.unwrap_or_default().payloads).for_key(&key_or_panic(), 0);
+                let sorted = InboundSignal::from(signal.input.unwrap_or_default().payloads).for_key(&key_or_panic(), 0);
                 seen.ids.extend(sorted.events.into_iter().map(|event| event.event_id));
             }
             Some(Attributes::TimerStartedEventAttributes(timer)) => {

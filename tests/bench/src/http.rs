@@ -183,7 +183,8 @@ impl Temporal {
     async fn start() -> Result<Self> {
         let (server, ledger, sink) = (DevServer::start().await?, TempDir::new()?, Sink::start().await?);
         let activities = activities(sqlite(ledger.path()).await?, &sink.url, settings(CADENCE, CADENCE))?;
-        let worker = Running::start(server.client().await?, registration::digests(names::TASK_QUEUE, activities)?)?;
+        let worker =
+            Running::start(server.client().await?, registration::digest_worker(names::TASK_QUEUE, activities)?)?;
         Ok(Self { _worker: worker, server, _sink: sink, _ledger: ledger })
     }
 }

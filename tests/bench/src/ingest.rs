@@ -97,7 +97,8 @@ impl Ingest {
     async fn rate(&self, way: Way, keys: usize, processes: usize) -> Result<f64> {
         let (server, folder, sink) = (DevServer::start().await?, TempDir::new()?, Sink::start().await?);
         let activities = activities(sqlite(folder.path()).await?, &sink.url, settings(CADENCE, CADENCE))?;
-        let worker = Running::start(server.client().await?, registration::digests(names::TASK_QUEUE, activities)?)?;
+        let worker =
+            Running::start(server.client().await?, registration::digest_worker(names::TASK_QUEUE, activities)?)?;
         let way = way.to_possible_value().context("a hidden way")?;
         let counts = try_join_all((0..processes).map(|process| {
             let numbers = [process, processes, keys].map(|number| number.to_string());

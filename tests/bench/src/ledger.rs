@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use sqlx::{Connection, PgConnection};
 use tempfile::TempDir;
 use tidings_harness::env::{self, sqlite};
-use tidings_store::{Storage, Store};
+use tidings_store::{Store, StoreBackend};
 use uuid::Uuid;
 
 use crate::process::{cpu_with_children, parent};
@@ -34,7 +34,7 @@ impl Ledger {
 
     /// In the empty database at `url`.
     pub async fn postgres(url: String) -> Result<Self> {
-        Storage::connect(&url).await?.migrate().await?;
+        StoreBackend::connect(&url).await?.migrate().await?;
         let mut connection = PgConnection::connect(&url).await?;
         let backend: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut connection).await?;
         Ok(Self::Postgres { url, postmaster: parent(u32::try_from(backend)?)? })
@@ -79,5 +79,5 @@ impl Ledger {
 
 /// Opens the store at the URL of a [`Ledger`].
 pub async fn open(url: &str) -> Result<Arc<dyn Store>> {
-    Ok(Storage::connect(url).await?.ready().await?)
+    Ok(StoreBackend::connect(url).await?.checked_store().await?)
 }

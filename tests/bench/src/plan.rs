@@ -6,11 +6,11 @@ use anyhow::{Error, Result};
 use clap::Args;
 use jiff::{SignedDuration, Timestamp};
 use tidings_model::{
-    Key, Quiet,
-    records::{Facts, Preferences, Reading, Recipient},
-    rules::plan::plan,
+    Key, QuietHours,
+    records::{EngagementTimes, KeyFacts, Preferences, Recipient},
+    rules::plan::plan_window,
     settings::{DigestSettings, FrequencyLimits, OverLimit},
-    step::{Plan as Planned, PlanInput, Signs},
+    step::{DeadlineInputs, Plan as Planned, PlanInput},
     time_zone,
 };
 
@@ -73,7 +73,7 @@ impl Plan {
 /// A window that is planned again and again.
 struct Case {
     settings: DigestSettings,
-    facts: Facts,
+    facts: KeyFacts,
     input: PlanInput,
     now: Timestamp,
 }
@@ -82,7 +82,7 @@ impl Case {
     fn new(cadence: &str, joins: bool) -> Result<Self> {
         let quiet = ["22:00-07:00", "sat-sun 00:00-24:00"].map(|words| words.parse().map_err(Error::msg));
         let settings = DigestSettings {
-            quiet: Quiet::new(quiet.into_iter().collect::<Result<_>>()?)?,
+            quiet: QuietHours::new(quiet.into_iter().collect::<Result<_>>()?)?,
             spread: Some(std::time::Duration::from_mins(15)),
             ..DigestSettings::new("activity", cadence.parse()?)
         };
@@ -94,19 +94,19 @@ impl Case {
         }
         let joined_at = opened_at + SignedDuration::from_mins(2);
         let before = Some(case.plan());
-        let signs = Signs { last_at: joined_at, ..case.input.signs.clone() };
+        let signs = DeadlineInputs { last_at: joined_at, ..case.input.signs.clone() };
         Ok(Self { input: PlanInput { signs, before, ..case.input }, now: joined_at, ..case })
     }
 
     fn plan(&self) -> Planned {
         let limits = FrequencyLimits::new(&self.settings, None, OverLimit::Defer);
-        plan(&self.settings, limits, &self.facts, &self.input, Vec::new(), self.now)
+        plan_window(&self.settings, limits, &self.facts, &self.input, Vec::new(), self.now)
     }
 }
 
-fn facts(key: &Key) -> Facts {
-    Facts {
-        recipient: Some(Recipient { zone: ZONE.into(), ..Recipient::invented(key) }),
+fn facts(key: &Key) -> KeyFacts {
+    KeyFacts {
+        recipient: Some(Recipient { zone: ZONE.into(), ..Recipient::for_development(key) }),
         generation: 0,
         preferences: Preferences::default(),
         revision: 3,
@@ -116,7 +116,7 @@ fn facts(key: &Key) -> Facts {
         last_sent_at: None,
         last_slot_at: None,
         last_schedule: None,
-        reading: Reading::default(),
+        reading: EngagementTimes::default(),
         pause: None,
         answered_at: None,
         missing: None,
@@ -124,7 +124,7 @@ fn facts(key: &Key) -> Facts {
 }
 
 fn input(key: Key, opened_at: Timestamp) -> PlanInput {
-    let signs = Signs {
+    let signs = DeadlineInputs {
         opened_at,
         category: Some("comment".into()),
         last_at: opened_at,

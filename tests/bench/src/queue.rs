@@ -10,14 +10,14 @@ use jiff::{Timestamp, tz::TimeZone};
 use sqlx::{PgPool, Row, postgres::PgPoolOptions};
 use tidings_harness::env::key;
 use tidings_mail::{
-    mime::{Draft, MessageKind, Party, Threading},
-    render::{Input, Links, Renderer, View},
-    smtp::{Lane, Limits, Mailer, Timeouts},
+    mime::{MessageDraft, MessageKind, MessageParty, ThreadPosition},
+    render::{TemplateRenderer, TemplateView, ViewInput, ViewLinks},
+    smtp::{PoolLimits, SendLane, SmtpMailer, SmtpTimeouts},
 };
 use tidings_model::{
     attempt::AttemptClass,
-    records::{Contents, Group, Item, Recipient},
-    settings::Brand,
+    records::{DigestContents, DigestLine, LineItem, Recipient},
+    settings::TenantBrand,
     window::Window,
 };
 use tokio::time::Instant;
@@ -41,8 +41,8 @@ const SENT: &str = "UPDATE digests SET sent_at = now() WHERE id = $1";
 /// The tables, filled with digests that are due.
 pub struct Queue {
     pool: PgPool,
-    renderer: Renderer,
-    mailer: Mailer,
+    renderer: TemplateRenderer,
+    mailer: SmtpMailer,
     workers: usize,
 }
 
@@ -52,14 +52,14 @@ impl Queue {
     /// # Errors
     /// When the database does not answer.
     pub async fn filled(database: &str, sink: &str, digests: usize, events: usize) -> Result<Self> {
-        let limits = Limits { messages: u32::MAX, ..Limits::default() };
+        let limits = PoolLimits { messages: u32::MAX, ..PoolLimits::default() };
         let workers = limits.connections;
         let pool = PgPoolOptions::new().max_connections(u32::try_from(workers)?).connect(database).await?;
         sqlx::raw_sql(TABLES).execute(&pool).await?;
         sqlx::query(OPEN).bind(i32::try_from(digests)?).execute(&pool).await?;
         sqlx::query(EMIT).bind(i32::try_from(events)?).execute(&pool).await?;
-        let mailer = Mailer::new(sink.parse()?, limits, Timeouts::default())?;
-        Ok(Self { pool, renderer: Renderer::new(None)?, mailer, workers })
+        let mailer = SmtpMailer::new(sink.parse()?, limits, SmtpTimeouts::default())?;
+        Ok(Self { pool, renderer: TemplateRenderer::new(None)?, mailer, workers })
     }
 
     /// Sends digests until none is due. Answers with the seconds that this took.
@@ -90,18 +90,18 @@ impl Queue {
         let lines = groups.iter().map(group).collect::<Result<Vec<_>>>()?;
         let bytes = self.mail(&user, lines)?;
         let to = format!("{user}@example.net");
-        let slot = self.mailer.slot(Lane::Digests, &to).await.context("the mailer is closed")?;
+        let slot = self.mailer.acquire_slot(SendLane::Digests, &to).await.context("the mailer is closed")?;
         let ready = slot.offer(FROM, &to, &bytes).await.map_err(|delivery| anyhow::anyhow!(delivery.detail))?;
-        let delivery = ready.dot().await;
+        let delivery = ready.send_dot().await;
         ensure!(delivery.class == AttemptClass::Sent, "{}", delivery.detail);
         sqlx::query(SENT).bind(id).execute(&mut *tx).await?;
         tx.commit().await?;
         Ok(true)
     }
 
-    fn mail(&self, user: &str, lines: Vec<Group>) -> Result<Vec<u8>> {
+    fn mail(&self, user: &str, lines: Vec<DigestLine>) -> Result<Vec<u8>> {
         let items = lines.iter().map(|line| line.count).sum();
-        let contents = Contents { claimed_at: None, items, groups: lines.len() as u64, counts: [].into(), lines };
+        let contents = DigestContents { claimed_at: None, items, groups: lines.len() as u64, counts: [].into(), lines };
         let now = Timestamp::now();
         let window = Window { key: key("activity", user), digest_id: Uuid::new_v4(), opened_at: now, due_at: now };
         let recipient = Recipient {
@@ -112,21 +112,21 @@ impl Queue {
             zone: String::new(),
             locale: String::new(),
         };
-        let input = Input {
+        let input = ViewInput {
             contents: &contents,
             window: &window,
             recipient: &recipient,
             zone: &TimeZone::UTC,
             title: None,
             cadence: "daily 08:00",
-            links: &Links::default(),
-            brand: &Brand::default(),
+            links: &ViewLinks::default(),
+            brand: &TenantBrand::default(),
             phrases: self.renderer.phrases([]),
         };
-        let mail = self.renderer.render("activity", &View::new(&input))?;
-        let draft = Draft {
-            from: Party { name: "Tidings", address: &FROM.parse()? },
-            to: Party { name: "", address: &format!("{user}@example.net").parse()? },
+        let mail = self.renderer.render("activity", &TemplateView::new(&input))?;
+        let draft = MessageDraft {
+            from: MessageParty { name: "Tidings", address: &FROM.parse()? },
+            to: MessageParty { name: "", address: &format!("{user}@example.net").parse()? },
             reply_to: None,
             subject: &mail.subject,
             html: Some(&mail.html),
@@ -137,7 +137,7 @@ impl Queue {
                 digest_type: "activity",
                 events: items,
                 list_host: "tidings.example",
-                threading: Threading::Alone,
+                threading: ThreadPosition::Alone,
             },
             date: now,
             message_domain: "tidings.example",
@@ -151,9 +151,9 @@ impl Queue {
 
 const FROM: &str = "digest@tidings.example";
 
-fn group(row: &sqlx::postgres::PgRow) -> Result<Group> {
+fn group(row: &sqlx::postgres::PgRow) -> Result<DigestLine> {
     let (now, actor): (_, String) = (Timestamp::now(), row.try_get("actor")?);
-    Ok(Group {
+    Ok(DigestLine {
         category: row.try_get("category")?,
         section: None,
         entity_type: row.try_get("entity_type")?,
@@ -164,6 +164,6 @@ fn group(row: &sqlx::postgres::PgRow) -> Result<Group> {
         last_at: now,
         actor_count: 1,
         actors: vec![actor.clone()],
-        latest: vec![Item { count: 1, at: now, actor, payload: serde_json::Map::new() }],
+        latest: vec![LineItem { count: 1, at: now, actor, payload: serde_json::Map::new() }],
     })
 }

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use futures::future::try_join_all;
 use tidings_harness::relay::{Act, At, FROM, Fault, Relay, Settings, bytes};
-use tidings_mail::smtp::{Lane, Limits, Mailer, Timeouts};
+use tidings_mail::smtp::{PoolLimits, SendLane, SmtpMailer, SmtpTimeouts};
 use tidings_model::attempt::AttemptClass;
 
 use crate::{
@@ -40,14 +40,14 @@ impl Relays {
             .against("10 messages alone")
             .target(Target::AtMost(2.0));
         for round in 0..rounds.count {
-            let limits = Limits::default();
+            let limits = PoolLimits::default();
             rounds.say(round, &connections.what);
             let three = || Settings { connections: Some(3), ..Settings::default() };
-            let known = Limits { connections: 3, ..limits };
+            let known = PoolLimits { connections: 3, ..limits };
             connections.push_both(rate(three(), limits, 60).await?, rate(three(), known, 60).await?);
             rounds.say(round, &sessions.what);
             let five = || Settings { messages: Some(5), ..Settings::default() };
-            let known = Limits { messages: 5, ..limits };
+            let known = PoolLimits { messages: 5, ..limits };
             sessions.push_both(rate(five(), limits, 120).await?, rate(five(), known, 120).await?);
             rounds.say(round, &stalls.what);
             stalls.push_both(beside_stalled(10).await?, beside_stalled(0).await?);
@@ -57,10 +57,10 @@ impl Relays {
 }
 
 /// Messages a second.
-async fn rate(settings: Settings, limits: Limits, messages: usize) -> Result<f64> {
+async fn rate(settings: Settings, limits: PoolLimits, messages: usize) -> Result<f64> {
     let relay = Relay::with(settings).await?;
     relay.fault(Fault::new(At::Dot, Act::Slow(PACE)));
-    let mailer = Mailer::new(relay.url().parse()?, limits, Timeouts::default())?;
+    let mailer = SmtpMailer::new(relay.url().parse()?, limits, SmtpTimeouts::default())?;
     let begun = Instant::now();
     try_join_all((0..messages).map(|_| send(&mailer, TO))).await?;
     ensure!(relay.count() == messages, "{} of {messages} arrived", relay.count());
@@ -70,7 +70,7 @@ async fn rate(settings: Settings, limits: Limits, messages: usize) -> Result<f64
 /// Seconds for ten messages that come after `stalled` others, whose domain was well until then and uses all connections.
 async fn beside_stalled(stalled: usize) -> Result<f64> {
     let relay = Relay::start().await?;
-    let mailer = Mailer::new(relay.url().parse()?, Limits::default(), Timeouts::default())?;
+    let mailer = SmtpMailer::new(relay.url().parse()?, PoolLimits::default(), SmtpTimeouts::default())?;
     send(&mailer, STALLING).await?;
     relay.fault(Fault::new(At::Rcpt, Act::Slow(STALL)).to(STALLING));
     let others = tokio::spawn({
@@ -87,10 +87,10 @@ async fn beside_stalled(stalled: usize) -> Result<f64> {
     Ok(seconds)
 }
 
-async fn send(mailer: &Mailer, to: &str) -> Result<()> {
-    let slot = mailer.slot(Lane::Digests, to).await.context("the mailer is closed")?;
+async fn send(mailer: &SmtpMailer, to: &str) -> Result<()> {
+    let slot = mailer.acquire_slot(SendLane::Digests, to).await.context("the mailer is closed")?;
     let ready = slot.offer(FROM, to, &bytes("Three new comments")).await;
-    let delivery = ready.map_err(|delivery| anyhow::anyhow!(delivery.detail))?.dot().await;
+    let delivery = ready.map_err(|delivery| anyhow::anyhow!(delivery.detail))?.send_dot().await;
     ensure!(delivery.class == AttemptClass::Sent, "{}", delivery.detail);
     Ok(())
 }

@@ -7,11 +7,11 @@ use clap::Args;
 use jiff::{Timestamp, tz::TimeZone};
 use serde_json::json;
 use tempfile::TempDir;
-use tidings_mail::render::{Input, Links, Renderer, View};
+use tidings_mail::render::{TemplateRenderer, TemplateView, ViewInput, ViewLinks};
 use tidings_model::{
     Key,
-    records::{Contents, Group, Item, Recipient},
-    settings::Brand,
+    records::{DigestContents, DigestLine, LineItem, Recipient},
+    settings::TenantBrand,
     window::Window,
 };
 use uuid::Uuid;
@@ -86,7 +86,7 @@ impl Render {
     }
 
     /// The median time from the store's contents to the email's parts in a language.
-    fn microseconds(&self, renderer: &Renderer, contents: &Contents, language: &str) -> Result<f64> {
+    fn microseconds(&self, renderer: &TemplateRenderer, contents: &DigestContents, language: &str) -> Result<f64> {
         let key = Key::new("acme".into(), "activity".into(), "ann".into())?;
         let window = Window { key, digest_id: Uuid::nil(), opened_at: at(0), due_at: at(86_400) };
         let recipient = Recipient {
@@ -97,8 +97,8 @@ impl Render {
             zone: String::new(),
             locale: String::new(),
         };
-        let links = Links { more_url: Some("https://app.example.com/activity".into()), ..Links::default() };
-        let input = Input {
+        let links = ViewLinks { more_url: Some("https://app.example.com/activity".into()), ..ViewLinks::default() };
+        let input = ViewInput {
             contents,
             window: &window,
             recipient: &recipient,
@@ -106,13 +106,13 @@ impl Render {
             title: None,
             cadence: "daily 08:00",
             links: &links,
-            brand: &Brand::default(),
+            brand: &TenantBrand::default(),
             phrases: renderer.phrases([language]),
         };
         let mut times = Vec::with_capacity(self.times);
         for _ in 0..self.times {
             let started = Instant::now();
-            renderer.render("activity", &View::new(&input))?;
+            renderer.render("activity", &TemplateView::new(&input))?;
             times.push(started.elapsed().as_secs_f64() * 1e6);
         }
         Ok(median(&times))
@@ -120,7 +120,7 @@ impl Render {
 }
 
 /// A renderer whose template `activity` has these parts, each as shipped or with another text.
-fn template(parts: &[usize], text: Option<&str>) -> Result<Renderer> {
+fn template(parts: &[usize], text: Option<&str>) -> Result<TemplateRenderer> {
     let folder = TempDir::new()?;
     fs::create_dir(folder.path().join("activity"))?;
     for (at, name) in PARTS.iter().enumerate() {
@@ -132,7 +132,7 @@ fn template(parts: &[usize], text: Option<&str>) -> Result<Renderer> {
         };
         fs::write(folder.path().join("activity").join(name), content)?;
     }
-    Ok(Renderer::new(Some(folder.path()))?)
+    Ok(TemplateRenderer::new(Some(folder.path()))?)
 }
 
 fn at(second: i64) -> Timestamp {
@@ -140,7 +140,7 @@ fn at(second: i64) -> Timestamp {
 }
 
 /// A digest of these groups, each with its latest items.
-fn contents(groups: u32, items: u32) -> Contents {
+fn contents(groups: u32, items: u32) -> DigestContents {
     let payload = |n: u32| {
         json!({
             "title": format!("Make step {n} of the migration <safe> to run twice"),
@@ -151,9 +151,9 @@ fn contents(groups: u32, items: u32) -> Contents {
     };
     let latest = |n: u32, second| {
         let payload = payload(n).as_object().cloned().unwrap_or_default();
-        Item { count: 1, at: at(second), actor: "Ann".into(), payload }
+        LineItem { count: 1, at: at(second), actor: "Ann".into(), payload }
     };
-    let group = |n: u32| Group {
+    let group = |n: u32| DigestLine {
         category: "change".into(),
         section: None,
         entity_type: "area".into(),
@@ -168,5 +168,11 @@ fn contents(groups: u32, items: u32) -> Contents {
     };
     let lines: Vec<_> = (0..groups).map(group).collect();
     let items = lines.iter().map(|group| group.count).sum();
-    Contents { claimed_at: None, items, groups: u64::from(groups), counts: [("failed".to_owned(), 100)].into(), lines }
+    DigestContents {
+        claimed_at: None,
+        items,
+        groups: u64::from(groups),
+        counts: [("failed".to_owned(), 100)].into(),
+        lines,
+    }
 }

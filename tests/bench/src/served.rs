@@ -18,7 +18,7 @@ use tidings_harness::{
     postgres,
     wait::eventually,
 };
-use tidings_store::{Postgres, Store};
+use tidings_store::{PostgresStore, Store};
 use tokio::process::Child;
 
 /// The address of no server, for a gateway without Temporal.
@@ -51,7 +51,7 @@ impl Served {
     /// When the binary was not built, or PostgreSQL is missing.
     pub async fn start(temporal: &str) -> Result<Self> {
         let database = postgres::database().await.context("this bench measures PostgreSQL")?;
-        let store = Postgres::connect(&database).await?;
+        let store = PostgresStore::connect(&database).await?;
         store.migrate().await?;
         let (folder, public, api) = (TempDir::new()?, Port::take()?, Port::take()?);
         let config = format!(

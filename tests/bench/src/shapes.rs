@@ -12,7 +12,7 @@ use temporalio_sdk::{
     workflows::select,
 };
 use tidings::registration::{CACHED, STICKY, worker_tuner};
-use tidings_workflows::Inbound;
+use tidings_workflows::InboundSignal;
 use tokio::sync::watch;
 
 use crate::slot::slot;
@@ -103,7 +103,7 @@ impl Same {
     }
 
     #[signal(name = "events")]
-    fn events(&mut self, _: &mut SyncWorkflowContext<Self>, _: Inbound) {}
+    fn events(&mut self, _: &mut SyncWorkflowContext<Self>, _: InboundSignal) {}
 }
 
 #[workflow]
@@ -124,7 +124,7 @@ impl Textbook {
     }
 
     #[signal(name = "events")]
-    fn events(&mut self, _: &mut SyncWorkflowContext<Self>, _: Inbound) {}
+    fn events(&mut self, _: &mut SyncWorkflowContext<Self>, _: InboundSignal) {}
 }
 
 #[workflow]
@@ -156,7 +156,7 @@ impl Rearmed {
     }
 
     #[signal(name = "events")]
-    fn events(&mut self, _: &mut SyncWorkflowContext<Self>, _: Inbound) {
+    fn events(&mut self, _: &mut SyncWorkflowContext<Self>, _: InboundSignal) {
         self.signals += 1;
     }
 }

@@ -19,17 +19,17 @@ use jiff::Timestamp;
 use tempfile::TempDir;
 use tidings_harness::{env::sqlite, postgres};
 use tidings_mail::{
-    mime::{Draft, MessageKind, Party, Threading},
-    smtp::{Lane, Limits, Mailer, Timeouts},
+    mime::{MessageDraft, MessageKind, MessageParty, ThreadPosition},
+    smtp::{PoolLimits, SendLane, SmtpMailer, SmtpTimeouts},
 };
 use tidings_model::{
     MessageKey,
     attempt::AttemptClass,
-    records::{AttemptEnd, AttemptStart, Message, Origin},
+    records::{AttemptEnd, AttemptStart, MessageOrigin, OutboxMessage},
     settings::StreamName,
-    window::{Closed, Outcome},
+    window::{DigestOutcome, WindowEnd},
 };
-use tidings_store::{Postgres, Store};
+use tidings_store::{PostgresStore, Store};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -65,7 +65,7 @@ pub struct Smtp {
     #[arg(long, default_value_t = 2_000)]
     messages: usize,
     /// Connections of the pool; each figure is measured with one connection, too
-    #[arg(long, default_value_t = Limits::default().connections)]
+    #[arg(long, default_value_t = PoolLimits::default().connections)]
     connections: usize,
 }
 
@@ -75,7 +75,7 @@ impl Smtp {
         let sqlite: Arc<dyn Store> = sqlite(folder.path()).await?;
         let mut stores = vec![("SQLite", sqlite)];
         if let Some(database) = postgres::optional_database().await? {
-            let store = Postgres::connect(&database).await?;
+            let store = PostgresStore::connect(&database).await?;
             store.migrate().await?;
             stores.push(("PostgreSQL", Arc::new(store)));
         }
@@ -130,8 +130,8 @@ impl Smtp {
         store: Option<(&Arc<dyn Store>, Writes)>,
         key: &str,
     ) -> Result<f64> {
-        let limits = Limits { connections, messages: u32::MAX, ..Limits::default() };
-        let mailer = Mailer::new(sink.url.parse()?, limits, Timeouts::default())?;
+        let limits = PoolLimits { connections, messages: u32::MAX, ..PoolLimits::default() };
+        let mailer = SmtpMailer::new(sink.url.parse()?, limits, SmtpTimeouts::default())?;
         let mut ids = Vec::new();
         for n in 0..self.messages {
             ids.push(match store {
@@ -202,9 +202,9 @@ async fn answer(mut socket: TcpStream, bytes: usize) -> std::io::Result<()> {
 async fn queued(store: &dyn Store, bytes: &[u8], writes: Writes, key: &str) -> Result<Uuid> {
     let key = MessageKey::new("acme".to_owned(), key.to_owned())?;
     let id = key.message_id();
-    let message = Message {
+    let message = OutboxMessage {
         id,
-        origin: Origin::Single { key, user: None, content_sha256: "0".repeat(64) },
+        origin: MessageOrigin::Single { key, user: None, content_sha256: "0".repeat(64) },
         stream: StreamName::Bulk,
         envelope_from: FROM.to_owned(),
         envelope_to: TO.to_owned(),
@@ -232,17 +232,17 @@ async fn begin(store: &dyn Store, id: Uuid) -> Result<u32> {
     }
 }
 
-async fn send(mailer: &Mailer, bytes: &[u8], store: Option<&dyn Store>, writes: Writes, id: Uuid) -> Result<()> {
+async fn send(mailer: &SmtpMailer, bytes: &[u8], store: Option<&dyn Store>, writes: Writes, id: Uuid) -> Result<()> {
     let number = match (store, writes) {
         (Some(store), Writes::Attempt) => begin(store, id).await?,
         _ => 1,
     };
-    let slot = mailer.slot(Lane::Digests, TO).await.context("the mailer is closed")?;
+    let slot = mailer.acquire_slot(SendLane::Digests, TO).await.context("the mailer is closed")?;
     let ready = slot.offer(FROM, TO, bytes).await.map_err(|delivery| anyhow::anyhow!(delivery.detail))?;
     if let Some(store) = store {
-        ensure!(store.past_the_dot(id, number, Timestamp::now()).await?, "it is fenced");
+        ensure!(store.mark_in_doubt(id, number, Timestamp::now()).await?, "it is fenced");
     }
-    let delivery = ready.dot().await;
+    let delivery = ready.send_dot().await;
     ensure!(delivery.class == AttemptClass::Sent, "{}", delivery.detail);
     if let (Some(store), Writes::Attempt) = (store, writes) {
         let end = AttemptEnd {
@@ -250,7 +250,7 @@ async fn send(mailer: &Mailer, bytes: &[u8], store: Option<&dyn Store>, writes: 
             class: delivery.class,
             reply: String::new(),
             relay_id: None,
-            closed: Some(Closed { outcome: Outcome::Sent, why: String::new() }),
+            closed: Some(WindowEnd { outcome: DigestOutcome::Sent, why: String::new() }),
             suppress: None,
             consecutive: 1,
             return_events: false,
@@ -275,9 +275,9 @@ fn sync_milliseconds(folder: &Path) -> Result<f64> {
 
 fn message(html_bytes: usize) -> Result<Vec<u8>> {
     let html = "<p>Three new comments</p>\n".repeat(html_bytes / 26);
-    let draft = Draft {
-        from: Party { name: "Acme", address: &FROM.parse()? },
-        to: Party { name: "Ann", address: &TO.parse()? },
+    let draft = MessageDraft {
+        from: MessageParty { name: "Acme", address: &FROM.parse()? },
+        to: MessageParty { name: "Ann", address: &TO.parse()? },
         reply_to: None,
         subject: "3 new comments",
         html: Some(&html),
@@ -288,7 +288,7 @@ fn message(html_bytes: usize) -> Result<Vec<u8>> {
             digest_type: "activity",
             events: 3,
             list_host: "lists.example.com",
-            threading: Threading::Alone,
+            threading: ThreadPosition::Alone,
         },
         date: Timestamp::UNIX_EPOCH,
         message_domain: "mail.example.com",

@@ -10,7 +10,7 @@ use tidings_harness::{
     env::{event, key},
     wait::eventually,
 };
-use tidings_model::command::Order;
+use tidings_model::command::CommandContext;
 use tidings_workflows::Digest;
 
 use crate::{
@@ -128,7 +128,7 @@ async fn measured(events: usize) -> Result<Measured> {
     };
     let started = Instant::now();
     stream::iter(0..events).map(emit).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
-    let order = Order { by: "bench".to_owned(), why: "every event is emitted".to_owned() };
+    let order = CommandContext { by: "bench".to_owned(), why: "every event is emitted".to_owned() };
     tidings.workflow(0).execute_update(Digest::flush, order.into(), WorkflowExecuteUpdateOptions::default()).await?;
     tidings.sent(1, |_| ()).await?;
     let seconds = started.elapsed().as_secs_f64();

@@ -182,7 +182,7 @@ impl Alone {
         }
         let activities = activities(ledger::open(&self.database).await?, &self.sink, settings)?;
         let runtime = sdk::runtime()?;
-        let options = registration::digests(names::TASK_QUEUE, activities)?;
+        let options = registration::digest_worker(names::TASK_QUEUE, activities)?;
         // Until it is killed.
         let shutdown = CancellationToken::new();
         recycle::run(&runtime, &temporal, &options, recycle::ACTIVITIES, &shutdown).await.map(drop)

@@ -5,7 +5,7 @@ use std::{fs::OpenOptions, process::Child, sync::Arc, time::Duration};
 use anyhow::{Context, Result, bail, ensure};
 use jiff::Timestamp;
 use serde_json::json;
-use tidings_gateway::webhooks::Secret;
+use tidings_gateway::webhooks::SigningSecret;
 use tidings_harness::{http, port::Port, process::signal, relay::Mail};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -210,7 +210,7 @@ impl Requests {
             let event = json!({"kind": kind, "message": message, "event_id": event_id, "occurred_at": occurred_at});
             for _ in 0..times {
                 let (body, now) = (event.to_string(), Timestamp::now().as_second());
-                let secret = Secret::parse(SECRET).map_err(anyhow::Error::msg)?;
+                let secret = SigningSecret::parse(SECRET).map_err(anyhow::Error::msg)?;
                 let signature = secret.sign(&event_id, now, body.as_bytes());
                 let head = format!(
                     "POST /webhooks/{relay} HTTP/1.1\r\nwebhook-id: {event_id}\r\nwebhook-timestamp: {now}\r\n\

@@ -10,8 +10,8 @@ use temporalio_client::{
 use tidings_harness::server::run_handle;
 use tidings_model::{
     Key,
-    records::{MessageFilter, MessageState, Page, SuppressionFilter},
-    window::Outcome,
+    records::{MessageFilter, MessageState, PageRequest, SuppressionFilter},
+    window::DigestOutcome,
 };
 use tidings_store::Store;
 use tidings_workflows::Digest;
@@ -79,7 +79,7 @@ impl Desk {
     async fn words_of(&self, store: &dyn Store, pick: Pick, number: usize) -> Result<Option<Vec<String>>> {
         let say = |words: &[&str]| Some(words.iter().map(|&word| word.to_owned()).collect());
         let message = async |states: &[MessageState]| -> Result<Option<String>> {
-            let page = Page { limit: 200, after: None };
+            let page = PageRequest { limit: 200, after: None };
             let all = store.messages(&MessageFilter { tenant: None, state: None, page }).await?.rows;
             let fit: Vec<_> = all.iter().filter(|message| states.contains(&message.state)).collect();
             Ok((!fit.is_empty()).then(|| fit[number % fit.len()].id.to_string()))
@@ -99,7 +99,7 @@ impl Desk {
                 .await?
                 .and_then(|id| say(&["messages", "cancel", &id, "--why", WHY])),
             Pick::Lift => {
-                let page = Page { limit: 50, after: None };
+                let page = PageRequest { limit: 50, after: None };
                 let all = store.suppressions(&SuppressionFilter { tenant: None, address: None, page }).await?.rows;
                 let one = (!all.is_empty()).then(|| &all[number % all.len()]);
                 one.and_then(|one| say(&["suppressions", "lift", &one.tenant, &one.address, "--why", WHY]))
@@ -111,8 +111,12 @@ impl Desk {
     async fn reopenable(&self, store: &dyn Store, number: usize) -> Result<Option<(String, String)>> {
         let keys: Vec<_> = self.plan.keys().into_iter().collect();
         for key in keys.iter().cycle().skip(number % keys.len()).take(LOOK_AT) {
-            let to_nothing =
-                |outcome| matches!(outcome, Outcome::Dropped | Outcome::Failed | Outcome::Ambiguous | Outcome::Unknown);
+            let to_nothing = |outcome| {
+                matches!(
+                    outcome,
+                    DigestOutcome::Dropped | DigestOutcome::Failed | DigestOutcome::Ambiguous | DigestOutcome::Unknown
+                )
+            };
             let mut digests = store.digests(key, 10).await?.into_iter();
             let found = digests.find(|digest| digest.closed.as_ref().is_some_and(|closed| to_nothing(closed.outcome)));
             if let Some(digest) = found {

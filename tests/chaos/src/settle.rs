@@ -13,7 +13,7 @@ use temporalio_client::{
     errors::{WorkflowInteractionError, WorkflowQueryError},
 };
 use tidings_model::{Key, names};
-use tidings_workflows::{Digest, Stage, Status};
+use tidings_workflows::{Digest, DigestStage, DigestStatus};
 use tokio::time::{Instant, sleep};
 
 use super::{
@@ -88,11 +88,11 @@ async fn resume(desk: &Desk) -> Result<()> {
 }
 
 /// Answers `true` if the key may be open. The checker judges for itself; this only decides when to run it.
-fn waits(status: &Status, now: Timestamp) -> bool {
+fn waits(status: &DigestStatus, now: Timestamp) -> bool {
     match status.state {
-        Stage::Idle => true,
-        Stage::Held => status.hold.is_some(),
-        Stage::Collecting => status.due_at.is_some_and(|due_at| due_at > now),
+        DigestStage::Idle => true,
+        DigestStage::Held => status.hold.is_some(),
+        DigestStage::Collecting => status.due_at.is_some_and(|due_at| due_at > now),
         _ => false,
     }
 }
@@ -116,7 +116,7 @@ pub async fn empty(
     loop {
         processes.supervise()?;
         // Before the windows: what leaves the inbox opens one.
-        let inbox_is_empty = async { anyhow::Ok(desk.store.open().await?.depth().await?.events == 0) };
+        let inbox_is_empty = async { anyhow::Ok(desk.store.open().await?.inbox_depth().await?.events == 0) };
         let inbox_is_empty = inbox_is_empty.await.unwrap_or(false);
         // A key that does not answer must not keep the others from being sent.
         let open = open(processes, &keys, deadline.min(Instant::now() + ANSWERS_WITHIN)).await;
@@ -142,7 +142,7 @@ pub async fn empty(
 ///
 /// # Errors
 /// When a key does not answer by the deadline.
-pub async fn open(processes: &Processes, keys: &BTreeSet<Key>, deadline: Instant) -> Result<Vec<(Key, Status)>> {
+pub async fn open(processes: &Processes, keys: &BTreeSet<Key>, deadline: Instant) -> Result<Vec<(Key, DigestStatus)>> {
     loop {
         let asking = async {
             let temporal = processes.server.client().await?;
@@ -164,7 +164,7 @@ async fn singles(processes: &Processes) -> Result<usize> {
     Ok(count.count())
 }
 
-async fn ask(temporal: &Client, key: &Key) -> Result<Option<(Key, Status)>> {
+async fn ask(temporal: &Client, key: &Key) -> Result<Option<(Key, DigestStatus)>> {
     let workflow = temporal.get_workflow_handle::<Digest>(key.workflow_id());
     match workflow.describe(WorkflowDescribeOptions::default()).await {
         Ok(description) if description.status() == WorkflowExecutionStatus::Running => {}

@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use sqlx::{Connection, Executor as _, PgConnection, SqliteConnection};
 use tidings_harness::{env::sqlite_file, postgres, process::signal, wait::eventually};
-use tidings_store::{Storage, Store};
+use tidings_store::{Store, StoreBackend};
 
 /// Time limit for PostgreSQL's start after a crash.
 const READY: Duration = Duration::from_mins(1);
@@ -202,7 +202,7 @@ impl Place {
     /// # Errors
     /// When it does not answer.
     pub async fn open(&self) -> Result<Arc<dyn Store>> {
-        Ok(Storage::connect(&self.0).await?.ready().await?)
+        Ok(StoreBackend::connect(&self.0).await?.checked_store().await?)
     }
 }
 

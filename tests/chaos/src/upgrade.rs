@@ -16,7 +16,7 @@ use tidings_harness::{
     relay::{self, At, Fault, Relay},
 };
 use tidings_model::Key;
-use tidings_workflows::Status;
+use tidings_workflows::DigestStatus;
 use tokio::time::Instant;
 
 use crate::{Act, Build, Builds, Intervention, Plan, Processes, Run, Target, WORKERS};
@@ -170,15 +170,15 @@ async fn states(processes: &Processes, plan: &Plan) -> Result<BTreeMap<&'static 
     Ok(states)
 }
 
-fn state(status: &Status, now: Timestamp) -> &'static str {
+fn state(status: &DigestStatus, now: Timestamp) -> &'static str {
     let for_long = |due_at| due_at > now + LENGTH;
     match status {
-        Status { hold: Some(_), .. } => "held",
-        Status { delivering: Some(digest), .. } if digest.attempts > 0 => "between attempts",
-        Status { delivering: Some(_), .. } => "on its way",
-        Status { why, .. } if why.contains("paused until") => "paused",
-        Status { due_at: Some(due_at), .. } if for_long(*due_at) => "due after the upgrade",
-        Status { due_at: Some(_), .. } => "due within it",
-        Status { .. } => "not planned, or idle",
+        DigestStatus { hold: Some(_), .. } => "held",
+        DigestStatus { delivering: Some(digest), .. } if digest.attempts > 0 => "between attempts",
+        DigestStatus { delivering: Some(_), .. } => "on its way",
+        DigestStatus { why, .. } if why.contains("paused until") => "paused",
+        DigestStatus { due_at: Some(due_at), .. } if for_long(*due_at) => "due after the upgrade",
+        DigestStatus { due_at: Some(_), .. } => "due within it",
+        DigestStatus { .. } => "not planned, or idle",
     }
 }

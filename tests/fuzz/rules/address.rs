@@ -1,7 +1,7 @@
 //! Addresses: what can be made can be sent.
 
 use jiff::Timestamp;
-use tidings_mail::mime::{Draft, MessageKind, Party};
+use tidings_mail::mime::{MessageDraft, MessageKind, MessageParty};
 use tidings_model::{EmailAddress, settings::StreamName};
 use uuid::Uuid;
 
@@ -18,15 +18,15 @@ pub fn address(bytes: &[u8]) {
 }
 
 fn one(written: &str) {
-    let folded = EmailAddress::folded(written);
-    assert_eq!(EmailAddress::folded(&folded), folded, "{written:?}");
+    let folded = EmailAddress::normalize_address(written);
+    assert_eq!(EmailAddress::normalize_address(&folded), folded, "{written:?}");
     let Ok(address) = written.parse::<EmailAddress>() else { return };
     let composed = address.as_str();
     assert_eq!(composed.parse().map(|again: EmailAddress| again.to_string()).as_deref(), Ok(composed), "{written:?}");
     assert!(composed.len() <= 254 && address.local_part().len() <= 64, "{composed}");
     assert!(!composed.contains(char::is_control) && address.domain().is_ascii(), "{composed:?}");
-    let party = Party { name: "Ann", address: &address };
-    let draft = Draft {
+    let party = MessageParty { name: "Ann", address: &address };
+    let draft = MessageDraft {
         from: party,
         to: party,
         reply_to: Some(&address),

@@ -60,7 +60,7 @@ fn is_a_slot(cadence: &Cadence, zone: &TimeZone, opened: Timestamp, due: Timesta
         Cadence::After(wanted) => waited(wanted),
         Cadence::Sliding(by, max) => {
             waited(by);
-            let slide = cadence.slide(opened).expect("a sliding cadence slides");
+            let slide = cadence.sliding_deadline(opened).expect("a sliding cadence slides");
             assert_eq!(slide.until.duration_since(opened).unsigned_abs(), *max);
             assert_eq!(slide.due_at(slide.until), slide.until);
         }
@@ -103,7 +103,7 @@ fn none_is_left_out(cadence: &Cadence, opened: Timestamp) {
 
 /// Answers `true` if these valid words include this local minute.
 fn wants(written: &str, time: DateTime) -> bool {
-    let is_time = |at: &str| words::time(at).is_ok_and(|at| time.time() == at);
+    let is_time = |at: &str| words::parse_time(at).is_ok_and(|at| time.time() == at);
     match written.split(' ').collect::<Vec<_>>()[..] {
         ["daily", at] => is_time(at),
         ["weekdays", at] => !matches!(time.weekday(), Weekday::Saturday | Weekday::Sunday) && is_time(at),

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tidings::config::{Config, Error, Problem};
+use tidings::config::{Config, ConfigError, ConfigProblem};
 
 use super::lines::lines;
 
@@ -42,10 +42,10 @@ pub fn config(bytes: &[u8]) {
         let found = variables.iter().find(|(known, _)| *known == name);
         found.map(|(_, value)| (*value).to_owned()).filter(|value| !value.is_empty())
     };
-    let read = Config::read(Path::new("tidings.toml"), &text, &environment);
+    let read = Config::parse_text(Path::new("tidings.toml"), &text, &environment);
     let shown = match &read {
-        Ok(config) => format!("{config:?} {:?} {:?}", config.unsigned(), config.warnings()),
-        Err(Error::Wrong(problems)) => {
+        Ok(config) => format!("{config:?} {:?} {:?}", config.unchecked_settings(), config.warnings()),
+        Err(ConfigError::Wrong(problems)) => {
             assert!(!problems.is_empty(), "wrong, but nothing is");
             for problem in problems {
                 says_where_and_what(problem, &all);
@@ -59,8 +59,8 @@ pub fn config(bytes: &[u8]) {
     assert!(!secret || !shown.contains(SECRET), "a password is shown: {shown}");
 }
 
-fn says_where_and_what(problem: &Problem, lines: &[String]) {
-    let Problem { place, problem: what, .. } = problem;
+fn says_where_and_what(problem: &ConfigProblem, lines: &[String]) {
+    let ConfigProblem { place, problem: what, .. } = problem;
     let line = place.strip_prefix("tidings.toml:").map(str::parse::<usize>);
     match line {
         Some(line) => assert!(line.is_ok_and(|line| (1..=lines.len()).contains(&line)), "{problem}"),

@@ -8,7 +8,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use tidings_model::{
     Event, Key, Retract,
-    decode::{DeadLetter, Decoded, SignalPayload, decode, decode_again},
+    decode::{DeadLetter, DecodedSignal, SignalPayload, decode, decode_again},
     limits,
     records::{DeadLetterId, DeadLetterRecord, KeptLetter},
 };
@@ -45,7 +45,7 @@ pub fn event(bytes: &[u8]) {
     assert_eq!(through(encoding, message, data), sorted, "the same signal twice");
 }
 
-fn through(encoding: &str, message: &str, data: &[u8]) -> Decoded {
+fn through(encoding: &str, message: &str, data: &[u8]) -> DecodedSignal {
     let payload = SignalPayload { encoding: encoding.as_bytes(), message_type: message.as_bytes(), data };
     let key = Key { tenant: "acme".into(), digest_type: "activity".into(), user: "ann".into() };
     decode(&key, [payload], 7)
@@ -87,7 +87,7 @@ fn json_items(message: &str, data: &[u8]) -> usize {
     }
 }
 
-fn nothing_is_lost(Decoded { events, retracts, dead_letters }: &Decoded, items: Option<usize>) {
+fn nothing_is_lost(DecodedSignal { events, retracts, dead_letters }: &DecodedSignal, items: Option<usize>) {
     let good = events.len() + retracts.len();
     let Some(items) = items else { return };
     if let (LETTERS, Some(last)) = (dead_letters.len(), dead_letters.last()) {
@@ -144,7 +144,7 @@ fn within_the_contract(event: &Event) {
     let year = event.occurred_at.to_zoned(TimeZone::UTC).year();
     assert!((1..=9999).contains(&year), "{event:?}");
     assert!(event.counts.len() <= limits::COUNTS);
-    assert!(event.payload.text().len() <= limits::PAYLOAD_BYTES);
+    assert!(event.payload.as_json().len() <= limits::PAYLOAD_BYTES);
 }
 
 fn same_in_every_encoding(event: &Event) {
@@ -168,7 +168,7 @@ fn same_in_every_encoding(event: &Event) {
         let again = through(encoding, message, data);
         assert_eq!(
             again,
-            Decoded { events: vec![event.clone()], ..Decoded::default() },
+            DecodedSignal { events: vec![event.clone()], ..DecodedSignal::default() },
             "{encoding} {message}: {json}"
         );
     }
@@ -183,7 +183,7 @@ fn same_retract_in_every_encoding(retract: &Retract) {
             v1::Retract { category, entity_type, entity_id, occurred_at: Some(until.into()), ..v1::Retract::default() }
         }
     };
-    let only = Decoded { retracts: vec![retract.clone()], ..Decoded::default() };
+    let only = DecodedSignal { retracts: vec![retract.clone()], ..DecodedSignal::default() };
     let json = serde_json::to_vec(&wire).expect("a wire retract is JSON");
     assert_eq!(through("json/plain", RETRACT, &json), only);
     assert_eq!(through("binary/protobuf", RETRACT, &wire.encode_to_vec()), only);

@@ -2,7 +2,7 @@
 
 use std::io::Cursor;
 
-use tidings::emit::{Key, Line, Lines, Rejection, unpacked};
+use tidings::emit::{EventLine, EventLines, KeyDefaults, LineRejection, decompress_text};
 use tidings_model::{
     Event,
     foreign_text::{is_utf16, skip_bom},
@@ -28,11 +28,11 @@ pub fn ndjson(bytes: &[u8]) {
 
 /// Checks each line, and tells their numbers.
 fn read(bytes: &[u8]) -> Vec<u64> {
-    let Ok(input) = unpacked(Cursor::new(bytes.to_vec())) else { return Vec::new() };
+    let Ok(input) = decompress_text(Cursor::new(bytes.to_vec())) else { return Vec::new() };
     let mut numbers = Vec::new();
-    for read in Lines::new(input, Key::default()) {
+    for read in EventLines::new(input, KeyDefaults::default()) {
         match read {
-            Ok(Ok(Line { number, event, .. })) => {
+            Ok(Ok(EventLine { number, event, .. })) => {
                 good(&event);
                 numbers.push(number);
             }
@@ -60,8 +60,8 @@ fn good(event: &v1::Event) {
     assert_eq!(serde_json::from_str::<v1::Event>(&json).expect("its JSON is an event"), *event);
 }
 
-fn refused(rejection: &Rejection) {
-    let Rejection { field, problem, .. } = rejection;
+fn refused(rejection: &LineRejection) {
+    let LineRejection { field, problem, .. } = rejection;
     assert_presentable("a field", field, 600);
     assert_presentable("a problem", problem, 600);
     assert!(!problem.is_empty(), "line {} says nothing", rejection.line);

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use tidings_mail::smtp::{AttemptOutcome, Lane, Limits, Mailer, SmtpEvent, Timeouts, classify};
-use tidings_model::attempt::{AttemptClass, Phase};
+use tidings_mail::smtp::{AttemptOutcome, PoolLimits, SendLane, SmtpEvent, SmtpMailer, SmtpTimeouts, classify};
+use tidings_model::attempt::{AttemptClass, AttemptPhase};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
@@ -49,18 +49,18 @@ async fn attempt(listener: &TcpListener, said: &[u8]) -> AttemptOutcome {
     let offers_login = said.windows(4).any(|said| said == b"AUTH");
     let login = if offers_login { "digest:secret@" } else { "" };
     let relay = format!("smtp://{login}127.0.0.1:{port}").parse().expect("a relay");
-    let mailer = Mailer::new(relay, Limits::default(), Timeouts::default()).expect("a mailer");
+    let mailer = SmtpMailer::new(relay, PoolLimits::default(), SmtpTimeouts::default()).expect("a mailer");
     let peer = async {
         let (socket, _) = listener.accept().await.expect("the attempt connects");
         say(socket, said).await;
     };
     let offer = async {
-        let slot = mailer.slot(Lane::Transactional, TO).await.expect("the mailer is open");
+        let slot = mailer.acquire_slot(SendLane::Transactional, TO).await.expect("the mailer is open");
         let offered = slot.offer(FROM, TO, MAIL).await;
         let delivery = match offered {
-            Ok(ready) => ready.dot().await,
+            Ok(ready) => ready.send_dot().await,
             Err(delivery) => {
-                let before = delivery.phase < Phase::Dot
+                let before = delivery.phase < AttemptPhase::Dot
                     && !matches!(delivery.class, AttemptClass::Sent | AttemptClass::Ambiguous);
                 assert!(before, "{delivery:?}");
                 delivery
@@ -86,10 +86,10 @@ fn ended(delivery: &AttemptOutcome) {
     let AttemptOutcome { phase, reply, class, detail } = delivery;
     assert_presentable("a detail", detail, 2_000);
     assert!(!detail.is_empty() && !detail.contains(TO), "{detail}");
-    assert_eq!(*class == AttemptClass::Sent, *phase == Phase::Done, "{delivery:?}");
+    assert_eq!(*class == AttemptClass::Sent, *phase == AttemptPhase::Done, "{delivery:?}");
     if let Some(reply) = reply {
         reply::fit(reply);
-        let asked = if *phase == Phase::Done { Phase::Dot } else { *phase };
+        let asked = if *phase == AttemptPhase::Done { AttemptPhase::Dot } else { *phase };
         assert_eq!(classify(asked, &SmtpEvent::Reply(reply.clone())), *class, "{delivery:?}");
     }
 }

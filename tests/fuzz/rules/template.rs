@@ -3,8 +3,8 @@
 use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
-use tidings_mail::render::{HTML_BYTES, Rendered, Renderer, SUBJECT_CHARS, View};
-use tidings_model::records::Group;
+use tidings_mail::render::{HTML_BYTES, RenderedEmail, SUBJECT_CHARS, TemplateRenderer, TemplateView};
+use tidings_model::records::DigestLine;
 
 use super::{
     html,
@@ -14,7 +14,8 @@ use super::{
     view::{group, view},
 };
 
-static RENDERER: LazyLock<Renderer> = LazyLock::new(|| Renderer::new(None).expect("the shipped templates"));
+static RENDERER: LazyLock<TemplateRenderer> =
+    LazyLock::new(|| TemplateRenderer::new(None).expect("the shipped templates"));
 
 /// Lines of a group: category, entity type, entity id, actor, title, url, excerpt, payload as JSON, count and its name.
 const GROUP_LINES: usize = 9;
@@ -43,7 +44,7 @@ pub fn template(bytes: &[u8]) {
     }
 }
 
-fn read(lines: &[String]) -> Group {
+fn read(lines: &[String]) -> DigestLine {
     let line = |index: usize| lines.get(index).cloned().unwrap_or_default();
     let mut payload = serde_json::from_str::<Map<String, Value>>(&line(7)).unwrap_or_default();
     for (name, value) in [("title", line(4)), ("url", line(5)), ("excerpt", line(6))] {
@@ -54,7 +55,7 @@ fn read(lines: &[String]) -> Group {
     let counted = line(8);
     let (number, name) = counted.split_once(' ').unwrap_or_default();
     let count = number.parse::<i64>().ok().map(|number| (name.to_owned(), number));
-    Group {
+    DigestLine {
         category: line(0),
         entity_type: line(1),
         entity_id: line(2),
@@ -64,8 +65,8 @@ fn read(lines: &[String]) -> Group {
     }
 }
 
-fn fits(mail: &Rendered, view: &View) {
-    let Rendered { subject, html, text, .. } = mail;
+fn fits(mail: &RenderedEmail, view: &TemplateView) {
+    let RenderedEmail { subject, html, text, .. } = mail;
     assert_presentable("a subject", subject, 4 * SUBJECT_CHARS);
     assert!(!subject.is_empty() && subject.chars().count() <= SUBJECT_CHARS, "{subject:?}");
     assert!(html.len() < HTML_BYTES, "{} bytes of HTML", html.len());

@@ -2,8 +2,8 @@
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use jiff::Timestamp;
-use tidings_gateway::webhooks::{self, Parsed, ses};
-use tidings_model::{Provider, delivery_events::Unusable};
+use tidings_gateway::webhooks::{self, ParsedBody, ses};
+use tidings_model::{Provider, delivery_events::UnusablePart};
 
 use super::presentable::assert_presentable;
 
@@ -13,9 +13,9 @@ const NOW: Timestamp = Timestamp::MAX;
 const REASON: usize = 4 * 300 + 20;
 const HEAD: usize = 4 * 65_536 + 20;
 
-fn keeps_the_rules(parsed: Parsed) {
+fn keeps_the_rules(parsed: ParsedBody) {
     assert!(parsed.unusable.len() <= 100 && parsed.unusable.len() <= parsed.unreadable);
-    for Unusable { reason, head, sha256, .. } in &parsed.unusable {
+    for UnusablePart { reason, head, sha256, .. } in &parsed.unusable {
         assert_presentable("a reason", reason, REASON);
         assert_presentable("a head", head, HEAD);
         assert_eq!(sha256.len(), 64);
@@ -34,11 +34,11 @@ fn keeps_the_rules(parsed: Parsed) {
 pub fn webhook(bytes: &[u8]) {
     for provider in Provider::ALL {
         is_not_authentic(provider, bytes);
-        keeps_the_rules(webhooks::webhook(provider).parse(bytes, Some("id"), NOW));
+        keeps_the_rules(webhooks::webhook_for(provider).parse(bytes, Some("id"), NOW));
     }
-    let topic = ses::Topic::parse("arn:aws:sns:eu-west-1:123456789012:tidings-events").expect("a topic");
-    if let Ok(envelope) = ses::read(&HeaderMap::new(), bytes)
-        && let Ok(address) = envelope.certificate(&topic)
+    let topic = ses::SnsTopic::parse("arn:aws:sns:eu-west-1:123456789012:tidings-events").expect("a topic");
+    if let Ok(envelope) = ses::parse_envelope(&HeaderMap::new(), bytes)
+        && let Ok(address) = envelope.certificate_url(&topic)
     {
         assert_eq!(address.host, "sns.eu-west-1.amazonaws.com");
         let digits =
@@ -49,9 +49,9 @@ pub fn webhook(bytes: &[u8]) {
 
 /// Nobody has the secret of this relay.
 fn is_not_authentic(provider: Provider, bytes: &[u8]) {
-    let Some(none) = webhooks::webhook(provider).secrets() else { return };
+    let Some(none) = webhooks::webhook_for(provider).empty_secrets() else { return };
     // SendGrid's has a private key.
-    let secrets = none.with(none.wrong()).unwrap_or(none);
+    let secrets = none.with_secret(none.wrong_secret()).unwrap_or(none);
     let headers = HeaderValue::from_bytes(bytes).map(|value| {
         let names = [
             "authorization",

@@ -9,7 +9,7 @@ use temporalio_sdk::workflow_interceptors::{
     ContinueAsNewInput, ContinueAsNewResult, SyncWorkflowInterceptorContext, WorkflowInterceptor, WorkflowNext,
 };
 use tidings_model::records::KnownEvents;
-use tidings_store::{Fault, Sqlite};
+use tidings_store::{InjectedFault, SqliteStore};
 use tidings_workflows::CarriedState;
 
 /// A bug of a store.
@@ -28,15 +28,15 @@ pub enum Bug {
 
 impl Bug {
     /// Adds the bug to a store.
-    pub fn put_into(self, store: &Sqlite) {
+    pub fn put_into(self, store: &SqliteStore) {
         let struck = AtomicBool::new(false);
         store.set_faults(move |method| match (self, method) {
             (Self::OutcomeNotRecorded, "end_attempt") if !struck.swap(true, Ordering::SeqCst) => {
-                Some(Fault::Answer(Box::new(())))
+                Some(InjectedFault::Answer(Box::new(())))
             }
-            (Self::NoDeduplication, "known_events") => Some(Fault::Answer(Box::new(KnownEvents::default()))),
-            (Self::RetractForgotten, "put_retracts") => Some(Fault::Answer(Box::new(()))),
-            (Self::LateAnswers, "put_breaker") => Some(Fault::Late(Duration::from_millis(20))),
+            (Self::NoDeduplication, "known_events") => Some(InjectedFault::Answer(Box::new(KnownEvents::default()))),
+            (Self::RetractForgotten, "put_retracts") => Some(InjectedFault::Answer(Box::new(()))),
+            (Self::LateAnswers, "put_breaker") => Some(InjectedFault::Late(Duration::from_millis(20))),
             _ => None,
         });
     }

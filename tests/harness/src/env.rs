@@ -17,18 +17,20 @@ use temporalio_common::{
     protos::temporal::api::{enums::v1::EventType, history::v1::HistoryEvent},
 };
 use tidings::registration;
-use tidings_mail::{dkim::Signers, render::Renderer, smtp::Timeouts};
+use tidings_mail::{dkim::TenantSigners, render::TemplateRenderer, smtp::SmtpTimeouts};
 use tidings_model::{
     Key,
-    command::Order,
+    command::CommandContext,
     names,
     rules::spread::overdue_share,
-    settings::{DigestSettings, RelaySettings, Sender, Settings, Stream, Streams, UnknownRecipients},
+    settings::{
+        DeliveryStreams, DigestSettings, RelaySettings, SenderIdentity, Settings, StreamSettings, UnknownRecipients,
+    },
 };
 use tidings_proto::v1;
-use tidings_services::{Deps, relays::Relays};
-use tidings_store::{Sqlite, Store};
-use tidings_workflows::{Digest, Stage, Status, Summary};
+use tidings_services::{StepServices, relays::RelaySet};
+use tidings_store::{SqliteStore, Store};
+use tidings_workflows::{Digest, DigestStage, DigestStatus, DigestSummary};
 
 use crate::{
     proxy::Proxy,
@@ -50,7 +52,7 @@ pub fn settings(activity: &str, alerts: &str) -> Settings {
     let digest = |template: &str, words: &str| {
         DigestSettings::new(template, words.parse().unwrap_or_else(|error| panic!("{error}")))
     };
-    let sender = Sender {
+    let sender = SenderIdentity {
         name: "Tidings".to_owned(),
         address: "digest@tidings.example".parse().expect("an address"),
         reply_to: None,
@@ -58,8 +60,8 @@ pub fn settings(activity: &str, alerts: &str) -> Settings {
     };
     let digests =
         [("activity", activity), ("alerts", alerts)].map(|(name, words)| (name.to_owned(), digest(name, words)));
-    let bulk = Stream::new(&["default"], sender.clone());
-    let streams = Streams { bulk, transactional: Stream::new(&["default"], sender) };
+    let bulk = StreamSettings::new(&["default"], sender.clone());
+    let streams = DeliveryStreams { bulk, transactional: StreamSettings::new(&["default"], sender) };
     Settings {
         digests: BTreeMap::from(digests),
         unknown_recipients: UnknownRecipients::Invent,
@@ -71,14 +73,14 @@ pub fn settings(activity: &str, alerts: &str) -> Settings {
 ///
 /// # Errors
 /// When the relay's URL or the embedded templates are wrong.
-pub fn activities(store: Arc<dyn Store>, relay_url: &str, mut settings: Settings) -> Result<Deps> {
+pub fn activities(store: Arc<dyn Store>, relay_url: &str, mut settings: Settings) -> Result<StepServices> {
     if settings.relays.is_empty() {
         settings.relays.insert("default".to_owned(), RelaySettings::new(relay_url.parse()?));
     }
-    let relays = Arc::new(Relays::new(&settings.relays, Timeouts::default())?.for_settings(&settings));
-    let (renderer, signers) = (Arc::new(Renderer::new(None)?), Signers::default());
+    let relays = Arc::new(RelaySet::new(&settings.relays, SmtpTimeouts::default())?.for_settings(&settings));
+    let (renderer, signers) = (Arc::new(TemplateRenderer::new(None)?), TenantSigners::default());
     let task_queue = names::TASK_QUEUE.to_owned();
-    Ok(Deps { store, directory: None, renderer, signers, relays, settings, task_queue })
+    Ok(StepServices { store, directory: None, renderer, signers, relays, settings, task_queue })
 }
 
 /// The file of the SQLite store in `folder`.
@@ -97,8 +99,8 @@ pub fn sqlite_url(folder: &std::path::Path) -> String {
 ///
 /// # Errors
 /// When the file cannot be made.
-pub async fn sqlite(folder: &std::path::Path) -> Result<Arc<Sqlite>> {
-    let store = Sqlite::connect(&sqlite_url(folder)).await?;
+pub async fn sqlite(folder: &std::path::Path) -> Result<Arc<SqliteStore>> {
+    let store = SqliteStore::connect(&sqlite_url(folder)).await?;
     store.migrate().await?;
     Ok(Arc::new(store))
 }
@@ -120,14 +122,14 @@ pub async fn count(folder: &std::path::Path, query: &'static str) -> Result<i64>
 }
 
 /// A dev server, a store, a relay and a worker.
-pub struct Env<S = Sqlite> {
+pub struct Env<S = SqliteStore> {
     /// Dropped first, because the worker signs off at the server.
     pub worker: Option<Running>,
     pub server: DevServer,
     pub store: Arc<S>,
     pub relay: Relay,
     pub settings: Settings,
-    pub signers: Signers,
+    pub signers: TenantSigners,
     pub temporal: Client,
     pub events: tidings_client::Client,
     pub folder: TempDir,
@@ -175,7 +177,7 @@ impl<S: Store> Env<S> {
             relay: Relay::start().await?,
             events: tidings_client::Client::new(temporal.clone(), tidings_client::Config::default()),
             settings,
-            signers: Signers::default(),
+            signers: TenantSigners::default(),
             temporal,
             server,
             worker: None,
@@ -187,9 +189,9 @@ impl<S: Store> Env<S> {
     ///
     /// # Errors
     /// When the settings name an impossible relay.
-    pub fn activities(&self) -> Result<Deps> {
+    pub fn activities(&self) -> Result<StepServices> {
         let activities = activities(self.store.clone(), &self.relay.url(), self.settings.clone())?;
-        Ok(Deps { signers: self.signers.clone(), ..activities })
+        Ok(StepServices { signers: self.signers.clone(), ..activities })
     }
 
     /// Starts the production worker.
@@ -199,7 +201,7 @@ impl<S: Store> Env<S> {
     pub fn start_worker(&mut self) -> Result<()> {
         let activities = self.activities()?;
         self.worker =
-            Some(Running::start(self.temporal.clone(), registration::digests(names::TASK_QUEUE, activities)?)?);
+            Some(Running::start(self.temporal.clone(), registration::digest_worker(names::TASK_QUEUE, activities)?)?);
         Ok(())
     }
 
@@ -211,10 +213,11 @@ impl<S: Store> Env<S> {
         let proxy = Proxy::start(&Url::parse(&format!("http://{}", self.server.target()))?).await?;
         let server = proxy.url(Url::parse("http://localhost")?)?;
         let connection =
-            tidings_client::connect(ConnectionOptions::new(server).build(), tidings_client::Credentials::Fixed).await?;
+            tidings_client::connect(ConnectionOptions::new(server).build(), tidings_client::CredentialSource::Fixed)
+                .await?;
         let client = Client::new(connection, ClientOptions::new("default").build())?;
         let activities = self.activities()?;
-        let worker = Running::start(client, registration::digests(names::TASK_QUEUE, activities)?)?;
+        let worker = Running::start(client, registration::digest_worker(names::TASK_QUEUE, activities)?)?;
         Ok((proxy, worker))
     }
 
@@ -250,7 +253,7 @@ impl<S: Store> Env<S> {
     ///
     /// # Errors
     /// When no worker answers the query.
-    pub async fn status(&self, key: &Key) -> Result<Status> {
+    pub async fn status(&self, key: &Key) -> Result<DigestStatus> {
         Ok(self.workflow(key).query(Digest::status, (), WorkflowQueryOptions::default()).await?)
     }
 
@@ -258,7 +261,12 @@ impl<S: Store> Env<S> {
     ///
     /// # Errors
     /// When that takes longer than a minute, or no worker answers the query.
-    pub async fn status_when(&self, key: &Key, what: &str, wanted: impl Fn(&Status) -> bool) -> Result<Status> {
+    pub async fn status_when(
+        &self,
+        key: &Key,
+        what: &str,
+        wanted: impl Fn(&DigestStatus) -> bool,
+    ) -> Result<DigestStatus> {
         let met = async || Ok(Some(self.status(key).await?).filter(|status| wanted(status)));
         eventually(what, MINUTE, met).await
     }
@@ -267,7 +275,7 @@ impl<S: Store> Env<S> {
     ///
     /// # Errors
     /// As for [`Env::status_when`].
-    pub async fn reaches(&self, key: &Key, stage: Stage) -> Result<()> {
+    pub async fn reaches(&self, key: &Key, stage: DigestStage) -> Result<()> {
         self.status_when(key, &stage.to_string(), |status| status.state == stage).await.map(drop)
     }
 
@@ -334,7 +342,7 @@ impl<S: Store> Env<S> {
     ///
     /// # Errors
     /// When it fails, is cancelled, or takes longer than a minute.
-    pub async fn completed(&self, key: &Key) -> Result<Summary> {
+    pub async fn completed(&self, key: &Key) -> Result<DigestSummary> {
         let handle = self.workflow(key);
         let result = handle.get_result(WorkflowGetResultOptions::default());
         Ok(tokio::time::timeout(Duration::from_mins(1), result).await.context("the workflow did not complete")??)
@@ -343,8 +351,8 @@ impl<S: Store> Env<S> {
 
 /// The operator `ann`, with a reason.
 #[must_use]
-pub fn order() -> Order {
-    Order { by: "ann".to_owned(), why: "ticket 812".to_owned() }
+pub fn order() -> CommandContext {
+    CommandContext { by: "ann".to_owned(), why: "ticket 812".to_owned() }
 }
 
 /// Answers `true` if the history has a fired timer.

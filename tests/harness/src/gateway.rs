@@ -13,13 +13,13 @@ use anyhow::{Context as _, Result, bail};
 use axum::Router;
 use temporalio_client::Client;
 use tidings_gateway::{
-    Admission, State,
-    fetch::Fetcher,
-    recorder::Recorder,
+    AdmissionLimits, GatewayState,
+    fetch::HttpFetcher,
+    recorder::TrackingRecorder,
     routes::router,
-    webhooks::{Webhooks, ses::Certificates},
+    webhooks::{WebhookContext, ses::CertificateCache},
 };
-use tidings_mail::words::Words;
+use tidings_mail::words::LocalizedWords;
 use tidings_model::settings::Settings;
 use tidings_store::Store;
 use tokio::{net::TcpStream, process::Command, sync::watch};
@@ -64,12 +64,16 @@ impl Drop for Gateway {
 /// When the words of the pages cannot be read.
 pub fn public_routes(store: Arc<dyn Store>, settings: Settings, temporal: Option<Client>) -> Result<Router> {
     let settings = Arc::new(settings);
-    let recorder = Recorder::start(store.clone(), settings.clone()).0;
-    let words = Arc::new(Words::new(None)?);
-    let state = State { store, directory: None, settings, words, recorder, temporal: watch::channel(temporal).1 };
-    let webhooks =
-        Webhooks { state: state.clone(), hooks: BTreeMap::new(), certificates: Certificates::new(Fetcher::new()) };
-    Ok(router(state, webhooks, Admission::default()))
+    let recorder = TrackingRecorder::start(store.clone(), settings.clone()).0;
+    let words = Arc::new(LocalizedWords::new(None)?);
+    let state =
+        GatewayState { store, directory: None, settings, words, recorder, temporal: watch::channel(temporal).1 };
+    let webhooks = WebhookContext {
+        state: state.clone(),
+        hooks: BTreeMap::new(),
+        certificates: CertificateCache::new(HttpFetcher::new()),
+    };
+    Ok(router(state, webhooks, AdmissionLimits::default()))
 }
 
 /// The body of a form with these fields.

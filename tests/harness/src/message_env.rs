@@ -11,20 +11,22 @@ use temporalio_client::{
 use temporalio_common::protos::temporal::api::history::v1::HistoryEvent;
 use temporalio_sdk::workflow_replayer::{WorkflowReplayer, WorkflowReplayerOptions};
 use tidings::registration;
-use tidings_client::{Commands, commands::MessageCommands};
-use tidings_mail::render::Renderer;
+use tidings_client::{WorkflowCommands, commands::MessageCommands};
+use tidings_mail::render::TemplateRenderer;
 use tidings_model::{
     MessageKey,
     attempt::AttemptClass,
-    command::Order,
+    command::CommandContext,
     names,
-    records::{MessageRecord, MessageState, Reason, Suppression},
+    records::{MessageRecord, MessageState, Suppression, SuppressionReason},
     settings::{Settings, StreamName},
 };
-use tidings_operations::submit::{self, Accepted, Content, Refused, Submission, To};
-use tidings_services::Deps;
+use tidings_operations::submit::{
+    self, AcceptedMessage, MessageSubmission, SubmissionContent, SubmissionRecipient, SubmitError,
+};
+use tidings_services::StepServices;
 use tidings_store::prelude::*;
-use tidings_workflows::{Message, message::Status};
+use tidings_workflows::{Message, message::MessageStatus};
 
 use crate::{
     env::{Env, settings},
@@ -48,8 +50,8 @@ pub fn waits(delays: &[Duration]) -> Settings {
 
 /// The operator `carol`, with a reason.
 #[must_use]
-pub fn order() -> Order {
-    Order { by: "carol".to_owned(), why: "ticket 812".to_owned() }
+pub fn order() -> CommandContext {
+    CommandContext { by: "carol".to_owned(), why: "ticket 812".to_owned() }
 }
 
 /// A message with a code for [`ANN`] and this idempotency key.
@@ -57,13 +59,13 @@ pub fn order() -> Order {
 /// # Panics
 /// [`ANN`] is no address.
 #[must_use]
-pub fn submission(key: &str) -> Submission {
-    Submission {
+pub fn submission(key: &str) -> MessageSubmission {
+    MessageSubmission {
         tenant: "acme".to_owned(),
         idempotency_key: key.to_owned(),
         stream: StreamName::Transactional,
-        to: To::Address { address: ANN.parse().expect("an address"), name: "Ann".to_owned() },
-        content: Content::Parts {
+        to: SubmissionRecipient::Address { address: ANN.parse().expect("an address"), name: "Ann".to_owned() },
+        content: SubmissionContent::Parts {
             subject: "Your code".to_owned(),
             text: format!("{BODY}\n"),
             html: Some(format!("<p>{BODY}</p>\n")),
@@ -95,7 +97,7 @@ impl MessageEnv {
     ///
     /// # Errors
     /// When the settings name an impossible relay.
-    pub fn deliveries(&self) -> Result<Deps> {
+    pub fn deliveries(&self) -> Result<StepServices> {
         self.env.activities()
     }
 
@@ -104,7 +106,7 @@ impl MessageEnv {
     /// # Errors
     /// When it does not start.
     pub fn work(&mut self) -> Result<()> {
-        let options = registration::transactional(names::TASK_QUEUE, self.deliveries()?)?;
+        let options = registration::transactional_worker(names::TASK_QUEUE, self.deliveries()?)?;
         self.worker = Some(Running::start(self.env.temporal.clone(), options)?);
         Ok(())
     }
@@ -112,9 +114,9 @@ impl MessageEnv {
     /// Does the outbox's part of [`send`](Self::send) only.
     ///
     /// # Errors
-    /// See [`Refused`].
-    pub async fn accept(&self, submission: &Submission) -> Result<Accepted, Refused> {
-        let renderer = Renderer::new(None)?;
+    /// See [`SubmitError`].
+    pub async fn accept(&self, submission: &MessageSubmission) -> Result<AcceptedMessage, SubmitError> {
+        let renderer = TemplateRenderer::new(None)?;
         submit::accept(&*self.env.store, None, &renderer, &self.env.signers, &self.env.settings, submission).await
     }
 
@@ -122,9 +124,9 @@ impl MessageEnv {
     ///
     /// # Errors
     /// When the message is refused or Temporal does not answer.
-    pub async fn send(&self, submission: &Submission) -> Result<Accepted> {
+    pub async fn send(&self, submission: &MessageSubmission) -> Result<AcceptedMessage> {
         let accepted = self.accept(submission).await?;
-        submit::start(&self.env.temporal, names::TASK_QUEUE, &accepted.message).await?;
+        submit::start_message(&self.env.temporal, names::TASK_QUEUE, &accepted.message).await?;
         Ok(accepted)
     }
 
@@ -137,14 +139,14 @@ impl MessageEnv {
     /// Returns the commands to the message's workflow.
     #[must_use]
     pub fn tell(&self, key: &MessageKey) -> MessageCommands {
-        Commands::new(self.env.temporal.clone(), names::TASK_QUEUE).message(key, StreamName::Transactional)
+        WorkflowCommands::new(self.env.temporal.clone(), names::TASK_QUEUE).message(key, StreamName::Transactional)
     }
 
     /// Queries the message's status.
     ///
     /// # Errors
     /// When the message has no status.
-    pub async fn status(&self, key: &MessageKey) -> Result<Status> {
+    pub async fn status(&self, key: &MessageKey) -> Result<MessageStatus> {
         let answer = self.workflow(key).query(Message::status, (), WorkflowQueryOptions::default()).await?;
         answer.context("it has no status")
     }
@@ -153,7 +155,7 @@ impl MessageEnv {
     ///
     /// # Errors
     /// When that takes longer than a minute.
-    pub async fn waits(&self, key: &MessageKey) -> Result<Status> {
+    pub async fn waits(&self, key: &MessageKey) -> Result<MessageStatus> {
         let waits = async || Ok(Some(self.status(key).await?).filter(|status| status.next_attempt_at.is_some()));
         eventually("it waits", MINUTE, waits).await
     }
@@ -224,7 +226,7 @@ impl MessageEnv {
     ///
     /// # Errors
     /// When the store does not answer.
-    pub async fn suppress(&self, address: &str, reason: Reason) -> Result<()> {
+    pub async fn suppress(&self, address: &str, reason: SuppressionReason) -> Result<()> {
         let suppression = Suppression {
             tenant: "acme".to_owned(),
             address: address.to_owned(),

@@ -12,8 +12,8 @@ use tidings::registration;
 use tidings_activities::SubscriptionActivities;
 use tidings_model::{
     names,
-    subscription::{NoticeType, Subscription},
-    webhook_secret::Secret,
+    subscription::{NoticeType, WebhookSubscription},
+    webhook_secret::SigningSecret,
 };
 use tidings_store::Store;
 use tokio::{
@@ -109,14 +109,14 @@ impl NoticeReceiver {
     ///
     /// # Errors
     /// Never.
-    pub fn subscription(&self, events: &[NoticeType]) -> Result<Subscription> {
-        Ok(Subscription {
+    pub fn subscription(&self, events: &[NoticeType]) -> Result<WebhookSubscription> {
+        Ok(WebhookSubscription {
             name: "crm".to_owned(),
             url: self.url().parse().map_err(anyhow::Error::msg)?,
             events: events.iter().copied().collect(),
             tenant: None,
             digest_type: None,
-            secrets: vec![Secret::parse(SECRET).map_err(anyhow::Error::msg)?],
+            secrets: vec![SigningSecret::parse(SECRET).map_err(anyhow::Error::msg)?],
             secret_env: SECRET_ENV.to_owned(),
             was: Vec::new(),
         })
@@ -175,11 +175,15 @@ impl Drop for NoticeReceiver {
 ///
 /// # Errors
 /// The store or the server does not answer.
-pub async fn deliver_to(temporal: &Client, store: Arc<dyn Store>, subscription: Subscription) -> Result<Running> {
+pub async fn deliver_to(
+    temporal: &Client,
+    store: Arc<dyn Store>,
+    subscription: WebhookSubscription,
+) -> Result<Running> {
     store.subscribe(std::slice::from_ref(&subscription), true).await?;
     let subscriptions = [(subscription.name.clone(), subscription)].into();
     let activities = SubscriptionActivities { store, subscriptions };
-    Running::start(temporal.clone(), registration::subscriptions(names::TASK_QUEUE, activities)?)
+    Running::start(temporal.clone(), registration::subscription_worker(names::TASK_QUEUE, activities)?)
 }
 
 /// Answers one request. A client may go away before.
@@ -204,7 +208,7 @@ async fn serve(mut socket: TcpStream, state: &Mutex<State>) -> Result<()> {
 fn is_signed(received: &Received) -> bool {
     let seconds: i64 = received.timestamp.parse().unwrap_or_default();
     let near = jiff::Timestamp::now().as_second().abs_diff(seconds) < 60;
-    let secrets = [SECRET, NEXT_SECRET].map(Secret::parse);
+    let secrets = [SECRET, NEXT_SECRET].map(SigningSecret::parse);
     let right = |signature: &str| {
         secrets.iter().flatten().any(|secret| secret.sign(&received.id, seconds, &received.body) == signature)
     };

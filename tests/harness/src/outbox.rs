@@ -6,10 +6,10 @@ use anyhow::{Result, bail, ensure};
 use jiff::Timestamp;
 use tidings_model::{
     MessageKey,
-    attempt::{AttemptClass, Phase},
-    records::{AttemptEnd, AttemptStart, Message, Origin},
+    attempt::{AttemptClass, AttemptPhase},
+    records::{AttemptEnd, AttemptStart, MessageOrigin, OutboxMessage},
     settings::StreamName,
-    window::{Closed, Outcome},
+    window::{DigestOutcome, WindowEnd},
 };
 use tidings_store::Store;
 use uuid::Uuid;
@@ -22,9 +22,9 @@ pub async fn taken_message(store: &dyn Store, key: &str) -> Result<Uuid> {
     let to = format!("{key}@example.com");
     let key = MessageKey::new("acme".to_owned(), key.to_owned())?;
     let (id, now) = (key.message_id(), Timestamp::now());
-    let message = Message {
+    let message = OutboxMessage {
         id,
-        origin: Origin::Single { key, user: None, content_sha256: "0".repeat(64) },
+        origin: MessageOrigin::Single { key, user: None, content_sha256: "0".repeat(64) },
         stream: StreamName::Bulk,
         envelope_from: "digest@acme.example".to_owned(),
         envelope_to: to,
@@ -41,13 +41,13 @@ pub async fn taken_message(store: &dyn Store, key: &str) -> Result<Uuid> {
     let AttemptStart::Proceed { number, .. } = store.begin_attempt(id, "own", Duration::ZERO, now).await? else {
         bail!("the message is closed")
     };
-    ensure!(store.past_the_dot(id, number, now).await?, "the attempt is fenced");
+    ensure!(store.mark_in_doubt(id, number, now).await?, "the attempt is fenced");
     let end = AttemptEnd {
-        phase: Phase::Done,
+        phase: AttemptPhase::Done,
         class: AttemptClass::Sent,
         reply: "250 ok".to_owned(),
         relay_id: None,
-        closed: Some(Closed { outcome: Outcome::Sent, why: String::new() }),
+        closed: Some(WindowEnd { outcome: DigestOutcome::Sent, why: String::new() }),
         suppress: None,
         consecutive: 1,
         return_events: false,

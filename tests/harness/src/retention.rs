@@ -4,12 +4,12 @@ use anyhow::{Result, anyhow};
 use jiff::Timestamp;
 use temporalio_client::{Client, WorkflowHandle, WorkflowStartOptions};
 use tidings::registration;
-use tidings_activities::{RetentionActivities, retention::Retention};
+use tidings_activities::{RetentionActivities, retention::RetentionLimits};
 use tidings_model::{
     Event, Key, names,
-    process::{ProcessProfile, Role},
-    records::{Actor, Closing},
-    window::{Closed, Outcome, Window},
+    process::{ProcessProfile, ProcessRole},
+    records::{AuditActor, CloseRequest},
+    window::{DigestOutcome, Window, WindowEnd},
 };
 use tidings_store::Store;
 use tidings_workflows::{CarriedState, RetentionRun};
@@ -22,7 +22,7 @@ use crate::{
 /// What a worker of a test works with.
 #[must_use]
 pub fn worker_profile() -> ProcessProfile {
-    ProcessProfile::new(Role::Worker, "test", 1, names::TASK_QUEUE)
+    ProcessProfile::new(ProcessRole::Worker, "test", 1, names::TASK_QUEUE)
 }
 
 impl<S: Store> Env<S> {
@@ -30,7 +30,7 @@ impl<S: Store> Env<S> {
     ///
     /// # Errors
     /// When it cannot be made.
-    pub fn start_retention(&self, retention: Retention) -> Result<Running> {
+    pub fn start_retention(&self, retention: RetentionLimits) -> Result<Running> {
         let activities = RetentionActivities {
             store: self.store.clone(),
             retention,
@@ -38,13 +38,13 @@ impl<S: Store> Env<S> {
             names: self.settings.names.clone(),
             own: worker_profile(),
         };
-        Running::start(self.temporal.clone(), registration::retention(names::TASK_QUEUE, activities)?)
+        Running::start(self.temporal.clone(), registration::retention_worker(names::TASK_QUEUE, activities)?)
     }
 
     /// The retention workflow.
     #[must_use]
     pub fn retention_run(&self) -> WorkflowHandle<Client, RetentionRun> {
-        self.temporal.get_workflow_handle(names::retention(names::TASK_QUEUE))
+        self.temporal.get_workflow_handle(names::retention_schedule(names::TASK_QUEUE))
     }
 
     /// Starts the retention workflow by hand.
@@ -52,7 +52,7 @@ impl<S: Store> Env<S> {
     /// # Errors
     /// When it runs already or the server does not answer.
     pub async fn run_retention(&self) -> Result<()> {
-        let id = names::retention(names::TASK_QUEUE);
+        let id = names::retention_schedule(names::TASK_QUEUE);
         let options = WorkflowStartOptions::new(id.clone(), id).build();
         self.temporal.start_workflow(RetentionRun::run, CarriedState::default(), options).await?;
         Ok(())
@@ -67,17 +67,17 @@ impl<S: Store> Env<S> {
         let window = Window { key: key.clone(), digest_id, opened_at: at, due_at: at };
         let read = |id: &String| Event::from_wire(event(key, id), None).map(|(_, event)| event);
         let events = ids.iter().map(read).collect::<Result<Vec<_>, _>>().map_err(|invalid| anyhow!("{invalid:?}"))?;
-        let closed = Closed { outcome: Outcome::Sent, why: String::new() };
-        let closing = Closing {
+        let closed = WindowEnd { outcome: DigestOutcome::Sent, why: String::new() };
+        let closing = CloseRequest {
             window: &window,
             events: &events,
             closed: &closed,
-            by: Actor::Tidings,
+            by: AuditActor::Tidings,
             return_events: false,
             planned: None,
             now: at,
         };
-        self.store.close(closing).await?;
+        self.store.close_digest(closing).await?;
         Ok(())
     }
 }

@@ -15,7 +15,7 @@ use temporalio_client::{
     Client, ClientOptions, ConnectionOptions, GrpcCompression, NamespacedClient, UntypedWorkflowHandle, Url,
     WorkflowCountOptions, WorkflowExecutionInfo,
 };
-use tidings_client::Credentials;
+use tidings_client::CredentialSource;
 use tidings_model::names;
 
 use crate::{port::Port, process::signal};
@@ -192,7 +192,7 @@ pub async fn connect(target: &str) -> Result<Client> {
     let url = Url::parse(&format!("http://{target}"))?;
     let connection = tidings_client::connect(
         ConnectionOptions::new(url).grpc_compression(GrpcCompression::None).build(),
-        Credentials::Fixed,
+        CredentialSource::Fixed,
     )
     .await?;
     Ok(Client::new(connection, ClientOptions::new("default").build())?)

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use tidings_model::{
     Event,
-    step::{ClaimInput, SendInput},
+    step::{ClaimInput, SendDigestInput},
     window::Window,
 };
 
@@ -31,8 +31,8 @@ pub fn claim_of(window: &Window, events: Vec<Event>) -> ClaimInput {
 
 /// The first attempt for a claimed window, by a workflow that says all it can but not what it waited for.
 #[must_use]
-pub fn send_of(window: &Window, asked_at: Timestamp) -> SendInput {
-    SendInput {
+pub fn send_of(window: &Window, asked_at: Timestamp) -> SendDigestInput {
+    SendDigestInput {
         asked_at,
         window: window.clone(),
         failed: 0,

@@ -8,8 +8,8 @@ use std::{
 
 use anyhow::{Context, Result};
 use serde_json::Value;
-use tidings_model::{settings, webhook_secret::Secret};
-use tidings_services::{TeamDirectory, team_directory::Source};
+use tidings_model::{settings, webhook_secret::SigningSecret};
+use tidings_services::{TeamDirectory, team_directory::DirectorySource};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
@@ -88,7 +88,7 @@ impl TeamService {
     /// # Errors
     /// Never.
     pub fn settings(&self) -> Result<settings::SeenService> {
-        let secret = Some(Secret::parse(SECRET).map_err(anyhow::Error::msg)?);
+        let secret = Some(SigningSecret::parse(SECRET).map_err(anyhow::Error::msg)?);
         let url = self.url().parse().map_err(anyhow::Error::msg)?;
         Ok(settings::SeenService { url, secret, secret_env: "TIDINGS_SEEN_SECRET".to_owned() })
     }
@@ -99,8 +99,8 @@ impl TeamService {
     /// Never.
     pub fn directory(&self) -> Result<Arc<TeamDirectory>> {
         let url = format!("http://{}/recipients/{{tenant}}/{{user}}", self.address);
-        let secret = Secret::parse(SECRET).map_err(anyhow::Error::msg)?;
-        let source = Source::service(url.parse().map_err(anyhow::Error::msg)?, secret);
+        let secret = SigningSecret::parse(SECRET).map_err(anyhow::Error::msg)?;
+        let source = DirectorySource::service(url.parse().map_err(anyhow::Error::msg)?, secret);
         Ok(Arc::new(TeamDirectory::new(source)))
     }
 
@@ -182,7 +182,7 @@ async fn read(socket: &mut TcpStream) -> Result<Asked> {
     let seconds: i64 = header("webhook-timestamp").context("no time")?.parse()?;
     let id = header("webhook-id").context("no id")?;
     let near = jiff::Timestamp::now().as_second().abs_diff(seconds) < 60;
-    let secret = Secret::parse(SECRET).map_err(anyhow::Error::msg)?;
+    let secret = SigningSecret::parse(SECRET).map_err(anyhow::Error::msg)?;
     let mut words = head.split(' ').map(str::to_owned);
     let (method, path) = (words.next().context("no method")?, words.next().context("no path")?);
     // Without a body the path is what is signed.

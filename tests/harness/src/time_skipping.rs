@@ -17,10 +17,10 @@ use temporalio_common::protos::temporal::api::testservice::v1::{
     LockTimeSkippingRequest, SleepRequest, UnlockTimeSkippingRequest,
 };
 use tidings::registration;
-use tidings_client::Credentials;
+use tidings_client::CredentialSource;
 use tidings_model::{Key, names, settings::Settings};
-use tidings_store::{Sqlite, Store};
-use tidings_workflows::{Digest, Status, Summary};
+use tidings_store::{SqliteStore, Store};
+use tidings_workflows::{Digest, DigestStatus, DigestSummary};
 use uuid::Uuid;
 
 use crate::{
@@ -50,7 +50,8 @@ impl TimeSkippingServer {
         let process = Command::new(&binary).arg(port.number.to_string()).spawn().context("set TEMPORAL_TEST_SERVER")?;
         let client = eventually("the test server is ready", Duration::from_mins(1), async || {
             let url = Url::parse(&format!("http://127.0.0.1:{}", port.number))?;
-            let connection = tidings_client::connect(ConnectionOptions::new(url).build(), Credentials::Fixed).await;
+            let connection =
+                tidings_client::connect(ConnectionOptions::new(url).build(), CredentialSource::Fixed).await;
             Ok(connection.ok().map(|connection| Client::new(connection, ClientOptions::new("default").build())))
         })
         .await??;
@@ -95,7 +96,7 @@ impl Drop for TimeSkippingServer {
 }
 
 /// A worker on a time-skipping server, with a store and a relay.
-pub struct TimeSkipping<S = Sqlite> {
+pub struct TimeSkipping<S = SqliteStore> {
     pub server: TimeSkippingServer,
     pub store: Arc<S>,
     pub relay: Relay,
@@ -131,7 +132,7 @@ impl<S: Store> TimeSkipping<S> {
         let relay = Relay::start().await?;
         let server = TimeSkippingServer::start().await?;
         let activities = activities(store.clone(), &relay.url(), settings)?;
-        let options = registration::digests(names::TASK_QUEUE, activities)?;
+        let options = registration::digest_worker(names::TASK_QUEUE, activities)?;
         let worker = Running::start(server.client.clone(), options)?;
         Ok(Self { server, store, relay, _worker: worker, folder })
     }
@@ -165,7 +166,7 @@ impl<S: Store> TimeSkipping<S> {
     ///
     /// # Errors
     /// When that takes longer than a minute of real time.
-    pub async fn planned(&self, key: &Key) -> Result<Status> {
+    pub async fn planned(&self, key: &Key) -> Result<DigestStatus> {
         self.status_when(key, "the window is planned", |status| status.due_at.is_some()).await
     }
 
@@ -173,7 +174,12 @@ impl<S: Store> TimeSkipping<S> {
     ///
     /// # Errors
     /// When that takes longer than a minute of real time.
-    pub async fn status_when(&self, key: &Key, what: &str, wanted: impl Fn(&Status) -> bool) -> Result<Status> {
+    pub async fn status_when(
+        &self,
+        key: &Key,
+        what: &str,
+        wanted: impl Fn(&DigestStatus) -> bool,
+    ) -> Result<DigestStatus> {
         let workflow = self.server.client.get_workflow_handle::<Digest>(key.workflow_id());
         eventually(what, Duration::from_mins(1), async || {
             let status = workflow.query(Digest::status, (), WorkflowQueryOptions::default()).await?;
@@ -186,7 +192,7 @@ impl<S: Store> TimeSkipping<S> {
     ///
     /// # Errors
     /// When that takes longer than a minute of real time.
-    pub async fn completed(&self, key: &Key) -> Result<Summary> {
+    pub async fn completed(&self, key: &Key) -> Result<DigestSummary> {
         let unlock = UnlockTimeSkippingRequest {}.into_request();
         self.server.client.connection().test_service().unlock_time_skipping(unlock).await?;
         let handle = self.server.client.get_workflow_handle::<Digest>(key.workflow_id());

@@ -24,7 +24,7 @@ impl Running {
             let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
             tokio.block_on(async {
                 let runtime = sdk::runtime()?;
-                let mut worker = sdk::worker(&runtime, &client, options)?;
+                let mut worker = sdk::create_worker(&runtime, &client, options)?;
                 ready.send(worker.shutdown_handle()).ok();
                 Ok(worker.run().await?)
             })

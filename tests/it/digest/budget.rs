@@ -6,7 +6,7 @@ use tidings_harness::{
     cost::{HistoryCost, transitions},
     env::{Env, event, key, settings},
 };
-use tidings_model::window::Outcome;
+use tidings_model::window::DigestOutcome;
 use tidings_needs::needs;
 
 /// The cost of a digest with this number of events, which arrive at once through the client.
@@ -17,7 +17,7 @@ async fn cost_of(events: usize) -> Result<HistoryCost> {
 
     let summary = env.completed(&key).await?;
     assert_eq!(summary.digests, 1);
-    assert_eq!(summary.last.map(|ended| ended.closed.outcome), Some(Outcome::Sent));
+    assert_eq!(summary.last.map(|ended| ended.closed.outcome), Some(DigestOutcome::Sent));
     assert_eq!(env.relay.mails().len(), 1);
 
     let history = env.history(&key).await?;

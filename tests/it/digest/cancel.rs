@@ -14,10 +14,10 @@ use tidings_harness::{
     relay::{Act, At, Fault},
     wait::eventually,
 };
-use tidings_model::{Key, Retract, records::DigestRecord, window::Outcome};
+use tidings_model::{Key, Retract, records::DigestRecord, window::DigestOutcome};
 use tidings_needs::needs;
-use tidings_store::{Postgres, Store, prelude::*};
-use tidings_workflows::Stage;
+use tidings_store::{PostgresStore, Store, prelude::*};
+use tidings_workflows::DigestStage;
 
 const MINUTE: Duration = Duration::from_mins(1);
 /// The relay's delay of its reply to the final dot: longer than a cancel takes to arrive.
@@ -60,7 +60,7 @@ async fn a_cancel_after_the_timer_fired_keeps_the_event_and_sends_nothing() -> R
     let mut env = Env::start(settings("after 5s", "after 1h")).await?;
     let key = key("activity", "ann");
     env.events.emit(event(&key, "e1")).await?;
-    env.reaches(&key, Stage::Collecting).await?;
+    env.reaches(&key, DigestStage::Collecting).await?;
     env.stop_worker()?;
     // With no worker both wait for the same workflow task.
     env.workflow(&key).cancel(WorkflowCancelOptions::default()).await?;
@@ -69,7 +69,7 @@ async fn a_cancel_after_the_timer_fired_keeps_the_event_and_sends_nothing() -> R
     env.start_worker()?;
     is_over(&env, &key).await?;
     let digests = env.store.digests(&key, 10).await?;
-    let dropped = |digest: &&_| matches!(digest, DigestRecord { closed: Some(closed), items: 1, .. } if closed.outcome == Outcome::Dropped);
+    let dropped = |digest: &&_| matches!(digest, DigestRecord { closed: Some(closed), items: 1, .. } if closed.outcome == DigestOutcome::Dropped);
     assert_eq!((digests.len(), digests.iter().filter(dropped).count()), (1, 1), "{digests:?}");
     assert!(env.relay.mails().is_empty());
     Ok(())
@@ -79,19 +79,19 @@ async fn a_cancel_after_the_timer_fired_keeps_the_event_and_sends_nothing() -> R
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancel_before_the_final_dot_keeps_the_event_and_sends_nothing() -> Result<()> {
     let url = database().await?;
-    let store = Postgres::connect(&url).await?;
+    let store = PostgresStore::connect(&url).await?;
     store.migrate().await?;
     let mut env = Env::with_store(settings("after 1s", "after 1h"), Arc::new(store), tempfile::tempdir()?).await?;
     env.start_worker()?;
     let mut ledger = PgConnection::connect(&url).await?;
     // Readers pass a lock in SHARE mode, writers wait.
     for (stage, lock) in [
-        (Stage::Claiming, "LOCK TABLE events IN SHARE MODE"),
-        (Stage::Rendering, "LOCK TABLE messages IN SHARE MODE"),
-        (Stage::Sending, "LOCK TABLE attempts IN SHARE MODE"),
+        (DigestStage::Claiming, "LOCK TABLE events IN SHARE MODE"),
+        (DigestStage::Rendering, "LOCK TABLE messages IN SHARE MODE"),
+        (DigestStage::Sending, "LOCK TABLE attempts IN SHARE MODE"),
     ] {
         let key = key("activity", &stage.to_string());
-        if stage == Stage::Rendering {
+        if stage == DigestStage::Rendering {
             // The claim of a key with a retract stores no message.
             env.store.put_retracts(&key, &[Retract::Event("another".into())], Timestamp::now()).await?;
         }
@@ -100,7 +100,7 @@ async fn a_cancel_before_the_final_dot_keeps_the_event_and_sends_nothing() -> Re
         env.events.emit(event(&key, "e1")).await?;
         env.reaches(&key, stage).await?;
         env.workflow(&key).cancel(WorkflowCancelOptions::default()).await?;
-        if stage == Stage::Sending {
+        if stage == DigestStage::Sending {
             learned(&env, &key).await?;
         } else {
             seen(&env, &key).await?;
@@ -110,7 +110,11 @@ async fn a_cancel_before_the_final_dot_keeps_the_event_and_sends_nothing() -> Re
 
         let digests = env.store.digests(&key, 10).await?;
         let [digest] = &digests[..] else { panic!("{stage}: {digests:?}") };
-        assert_eq!(digest.closed.as_ref().map(|closed| closed.outcome), Some(Outcome::Dropped), "{stage}: {digest:?}");
+        assert_eq!(
+            digest.closed.as_ref().map(|closed| closed.outcome),
+            Some(DigestOutcome::Dropped),
+            "{stage}: {digest:?}"
+        );
         assert_eq!(digest.items, 1, "{stage}: {digest:?}");
     }
     assert!(env.relay.mails().is_empty());
@@ -135,7 +139,11 @@ async fn after_the_final_dot_a_cancelled_digest_ends_as_the_relay_answers() -> R
 
     let digests = env.store.digests(&key, 10).await?;
     let outcomes: Vec<_> = digests.iter().map(|d| (d.items, d.closed.as_ref().map(|closed| closed.outcome))).collect();
-    assert_eq!(outcomes, [(1, Some(Outcome::Dropped)), (1, Some(Outcome::Sent))], "latest first: {digests:?}");
+    assert_eq!(
+        outcomes,
+        [(1, Some(DigestOutcome::Dropped)), (1, Some(DigestOutcome::Sent))],
+        "latest first: {digests:?}"
+    );
     assert_eq!(env.relay.mails().len(), 1);
     Ok(())
 }

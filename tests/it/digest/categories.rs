@@ -11,23 +11,24 @@ use tidings_harness::{
 };
 use tidings_model::{
     Event,
-    records::{Actor, AuditEntry, Preferences},
-    settings::{Categories, CategorySettings, Section},
-    step::{ClaimAnswer, ClaimInput, RenderInput, Rendered},
-    window::{Outcome, Window},
+    records::{AuditActor, AuditEntry, Preferences},
+    settings::{CategorySettings, DigestCategories, SectionHeading},
+    step::{ClaimAnswer, ClaimInput, RenderAnswer, RenderInput},
+    window::{DigestOutcome, Window},
 };
-use tidings_services::Deps;
-use tidings_store::{Sqlite, prelude::*};
+use tidings_services::StepServices;
+use tidings_store::{SqliteStore, prelude::*};
 
 const RELAY: &str = "smtp://127.0.0.1:1";
 
 /// A digest type with the section "Talk" for comments, and for likes that are two or more and at most an hour old.
-fn deps(store: Arc<Sqlite>) -> Result<Deps> {
+fn deps(store: Arc<SqliteStore>) -> Result<StepServices> {
     let mut settings = settings("after 1s", "after 1s");
     let activity = settings.digests.get_mut("activity").context("no digest type")?;
-    let talk = CategorySettings { section: Some(Section::new("comment", "Talk")), ..CategorySettings::default() };
+    let talk =
+        CategorySettings { section: Some(SectionHeading::new("comment", "Talk")), ..CategorySettings::default() };
     let likes = CategorySettings { min_count: Some(2), max_age: Some(Duration::from_hours(1)), ..talk.clone() };
-    activity.category = Categories::from_iter([("comment", talk), ("like", likes)]);
+    activity.category = DigestCategories::from_iter([("comment", talk), ("like", likes)]);
     activities(store, RELAY, settings)
 }
 
@@ -40,7 +41,7 @@ fn like(event_id: &str, occurred_at: Timestamp) -> Event {
     Event { category: "like".to_owned(), ..recorded_event(event_id, occurred_at) }
 }
 
-async fn text_of(store: &Sqlite, window: &Window) -> Result<String> {
+async fn text_of(store: &SqliteStore, window: &Window) -> Result<String> {
     let bytes = store.message_bytes(&window.key.tenant, window.digest_id).await?.context("no message")?;
     let mail = mail_parser::MessageParser::new().parse(&bytes).context("no mail")?;
     Ok(mail.body_text(0).context("no text")?.replace("\r\n", "\n"))
@@ -56,7 +57,7 @@ async fn a_claim_leaves_out_old_and_few_events_of_a_category() -> Result<()> {
     let answer = claim::run(&deps, &claim_of(&window, events)).await?;
     assert_eq!(answer, ClaimAnswer::Claimed { items: 1, groups: 1, taken: 3, rendered: false });
     let input = RenderInput { asked_at: now, window: window.clone(), stored: false, too_large: None };
-    assert_eq!(render::run(&deps, &input).await?, Rendered::Stored);
+    assert_eq!(render::run(&deps, &input).await?, RenderAnswer::Stored);
     let text = text_of(&store, &window).await?;
     assert!(text.contains("== Talk ==") && text.contains("* Event a") && !text.contains("Event b"), "{text}");
     Ok(())
@@ -73,14 +74,14 @@ async fn a_category_that_was_turned_off_under_either_name_is_off_under_both() ->
     for (user, off) in [("ann", "comment"), ("bob", "reply")] {
         let window = window(user, now);
         let chosen = Preferences { off: [off.to_owned()].into(), ..Preferences::default() };
-        let (actor, action, why) = (Actor::Recipient, "preferences".to_owned(), String::new());
+        let (actor, action, why) = (AuditActor::Recipient, "preferences".to_owned(), String::new());
         store.put_preferences(&window.key, &chosen, None, &AuditEntry { at: now, actor, action, why }).await?;
         let named = |id: &str, category: &str| Event { category: category.to_owned(), ..recorded_event(id, now) };
         let events = vec![named(&format!("{user}1"), "comment"), named(&format!("{user}2"), "reply")];
         let input = ClaimInput { revision: 1, ..claim_of(&window, events) };
         let answer = claim::run(&deps, &input).await?;
         let ClaimAnswer::Nothing(ending) = answer else { anyhow::bail!("{user} gets what is off: {answer:?}") };
-        assert_eq!((ending.closed.outcome, ending.taken), (Outcome::Skipped, 2));
+        assert_eq!((ending.closed.outcome, ending.taken), (DigestOutcome::Skipped, 2));
     }
     Ok(())
 }
@@ -94,7 +95,7 @@ async fn a_window_with_too_few_events_only_ends_as_skipped() -> Result<()> {
     let ClaimAnswer::Nothing(ending) = claim::run(&deps, &claim_of(&window, vec![like("a", now)])).await? else {
         anyhow::bail!("the window was claimed")
     };
-    assert_eq!((ending.closed.outcome, ending.taken), (Outcome::Skipped, 1));
+    assert_eq!((ending.closed.outcome, ending.taken), (DigestOutcome::Skipped, 1));
     assert!(store.message_bytes(&window.key.tenant, window.digest_id).await?.is_none());
     Ok(())
 }

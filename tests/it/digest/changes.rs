@@ -15,22 +15,22 @@ use tidings_harness::{
 };
 use tidings_model::{
     Key,
-    command::{Reopen, Reopened, Retime},
+    command::{ReopenCommand, ReopenResult, RetimeCommand},
     names,
-    records::{Actor, AuditEntry, Preferences},
-    window::Outcome,
+    records::{AuditActor, AuditEntry, Preferences},
+    window::DigestOutcome,
 };
 use tidings_needs::needs;
 use tidings_proto::v1;
 use tidings_store::prelude::*;
-use tidings_workflows::{CarriedState, Digest, Ignored, Stage, Status};
+use tidings_workflows::{CarriedState, Digest, DigestStage, DigestStatus, IgnoredPayload};
 use tokio::time::timeout;
 
 const MINUTE: Duration = Duration::from_mins(1);
 
-async fn collecting(env: &Env, key: &Key, events: u64) -> Result<Status> {
+async fn collecting(env: &Env, key: &Key, events: u64) -> Result<DigestStatus> {
     env.status_when(key, "it collects", |s| {
-        s.state == Stage::Collecting && s.pending + s.uncompared == events && s.due_at.is_some()
+        s.state == DigestStage::Collecting && s.pending + s.uncompared == events && s.due_at.is_some()
     })
     .await
 }
@@ -39,7 +39,7 @@ async fn collecting(env: &Env, key: &Key, events: u64) -> Result<Status> {
 async fn choose(env: &Env, key: &Key, preferences: &Preferences) -> Result<()> {
     let entry = AuditEntry {
         at: Timestamp::now(),
-        actor: Actor::Recipient,
+        actor: AuditActor::Recipient,
         action: "preferences".to_owned(),
         why: String::new(),
     };
@@ -48,7 +48,7 @@ async fn choose(env: &Env, key: &Key, preferences: &Preferences) -> Result<()> {
 }
 
 async fn tell_of_choice(env: &Env, key: &Key) -> Result<()> {
-    Ok(env.workflow(key).signal(Digest::preferences, Ignored, WorkflowSignalOptions::default()).await?)
+    Ok(env.workflow(key).signal(Digest::preferences, IgnoredPayload, WorkflowSignalOptions::default()).await?)
 }
 
 /// A retract of the key, to be filled in.
@@ -179,7 +179,7 @@ async fn a_window_whose_events_are_all_retracted_ends_without_an_email() -> Resu
     let summary = env.completed(&key).await?;
     let last = summary.last.context("no digest")?.closed;
     let why = "every event was retracted, opted out of, seen elsewhere, too old, too few, or in an earlier digest";
-    assert_eq!((last.outcome, last.why.as_str()), (Outcome::Skipped, why));
+    assert_eq!((last.outcome, last.why.as_str()), (DigestOutcome::Skipped, why));
     assert_eq!(outcomes(&env, &key).await?, of(&[("skipped", "retracted", 2), ("skipped", why, 0)]));
     assert!(env.relay.mails().is_empty());
 
@@ -205,7 +205,7 @@ async fn retime_applies_the_current_configuration_or_a_given_time() -> Result<()
     assert_eq!(collecting(&env, &key, 2).await?.due_at, planned);
 
     let retime = async |at: Option<Timestamp>| {
-        let retime = Retime { order: order(), at };
+        let retime = RetimeCommand { order: order(), at };
         env.update(&key, Digest::retime, retime).await
     };
     let anew = retime(None).await?;
@@ -226,8 +226,8 @@ async fn retime_applies_the_current_configuration_or_a_given_time() -> Result<()
 }
 
 /// As `tidings digest reopen` does: an idle key has no workflow that runs.
-async fn reopen(env: &Env, key: &Key, digest_id: uuid::Uuid, may_duplicate: bool) -> Result<Reopened> {
-    let reopen = Reopen { order: order(), digest_id, may_duplicate };
+async fn reopen(env: &Env, key: &Key, digest_id: uuid::Uuid, may_duplicate: bool) -> Result<ReopenResult> {
+    let reopen = ReopenCommand { order: order(), digest_id, may_duplicate };
     let existing = WorkflowIdConflictPolicy::UseExisting;
     let options = WorkflowUpdateWithStartOptions::new(names::TASK_QUEUE, key.workflow_id(), existing).build();
     let carried = CarriedState::default();
@@ -244,14 +244,14 @@ async fn a_dropped_digest_can_be_reopened_and_a_sent_one_cannot() -> Result<()> 
     env.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).times(1));
     let key = key("activity", "ann");
     env.events.emit(event(&key, "e1")).await?;
-    env.status_when(&key, "it is retried", |s| s.state == Stage::Retrying).await?;
+    env.status_when(&key, "it is retried", |s| s.state == DigestStage::Retrying).await?;
     env.update(&key, Digest::discard, order()).await?;
     env.completed(&key).await?;
     let digest_id = env.store.digests(&key, 1).await?[0].digest_id;
     assert_eq!(outcomes(&env, &key).await?, of(&[("dropped", "ticket 812", 1)]));
 
     let reopened = reopen(&env, &key, digest_id, false).await?;
-    assert_eq!(reopened, Reopened { events: 1, refused: None });
+    assert_eq!(reopened, ReopenResult { events: 1, refused: None });
     env.completed(&key).await?;
     assert_eq!(outcomes(&env, &key).await?, of(&[("sent", "", 1)]));
     assert_eq!(env.store.digests(&key, 10).await?.len(), 1, "the same digest");

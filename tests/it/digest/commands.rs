@@ -18,14 +18,14 @@ use tidings_harness::{
 };
 use tidings_model::{
     Key,
-    command::{Hold, Order, Release, Reopen, Reopened},
-    rules::spread::share,
+    command::{CommandContext, HoldCommand, ReleaseCommand, ReopenCommand, ReopenResult},
+    rules::spread::spread_share,
     settings::UnknownRecipients,
-    window::Outcome,
+    window::DigestOutcome,
 };
 use tidings_needs::needs;
 use tidings_store::prelude::*;
-use tidings_workflows::{Digest, Stage};
+use tidings_workflows::{Digest, DigestStage};
 
 const MINUTE: Duration = Duration::from_mins(1);
 
@@ -43,12 +43,15 @@ async fn a_cancel_while_collecting_keeps_the_events_and_sends_nothing() -> Resul
     for event_id in ["e1", "e2"] {
         env.events.emit(event(&key, event_id)).await?;
     }
-    env.reaches(&key, Stage::Collecting).await?;
+    env.reaches(&key, DigestStage::Collecting).await?;
     cancelled(&env, &key).await?;
 
     let digests = env.store.digests(&key, 10).await?;
     assert_eq!(digests.iter().map(|digest| digest.items).sum::<u64>(), 2);
-    assert!(digests.iter().all(|d| d.closed.as_ref().is_some_and(|c| c.outcome == Outcome::Dropped)), "{digests:?}");
+    assert!(
+        digests.iter().all(|d| d.closed.as_ref().is_some_and(|c| c.outcome == DigestOutcome::Dropped)),
+        "{digests:?}"
+    );
     assert_eq!(env.count("SELECT COUNT(*) FROM audit WHERE action = 'close'").await?, 1);
     assert!(env.relay.mails().is_empty());
     Ok(())
@@ -61,13 +64,16 @@ async fn a_cancel_between_attempts_ends_the_digest_without_another_attempt() -> 
     env.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())));
     let key = key("activity", "ann");
     env.events.emit(event(&key, "e1")).await?;
-    env.reaches(&key, Stage::Retrying).await?;
+    env.reaches(&key, DigestStage::Retrying).await?;
     env.events.emit(event(&key, "e2")).await?;
     cancelled(&env, &key).await?;
 
     let digests = env.store.digests(&key, 10).await?;
     assert_eq!(digests.len(), 2, "the digest on its way, and what was pending behind it: {digests:?}");
-    assert!(digests.iter().all(|d| d.closed.as_ref().is_some_and(|c| c.outcome == Outcome::Dropped)), "{digests:?}");
+    assert!(
+        digests.iter().all(|d| d.closed.as_ref().is_some_and(|c| c.outcome == DigestOutcome::Dropped)),
+        "{digests:?}"
+    );
     assert_eq!(digests.iter().map(|digest| digest.attempts).sum::<u32>(), 1);
     assert!(env.relay.mails().is_empty());
     Ok(())
@@ -79,11 +85,11 @@ async fn a_flush_sends_a_window_before_it_is_due() -> Result<()> {
     let env = Env::start(settings("after 1h", "after 1h")).await?;
     let key = key("activity", "ann");
     env.events.emit(event(&key, "e1")).await?;
-    env.reaches(&key, Stage::Collecting).await?;
+    env.reaches(&key, DigestStage::Collecting).await?;
     let flushed = env.update(&key, Digest::flush, order()).await?;
     assert_eq!(flushed.events, 1);
     let summary = env.completed(&key).await?;
-    assert_eq!(summary.last.context("no digest")?.closed.outcome, Outcome::Sent);
+    assert_eq!(summary.last.context("no digest")?.closed.outcome, DigestOutcome::Sent);
     assert_eq!(env.relay.mails().len(), 1);
     Ok(())
 }
@@ -95,9 +101,9 @@ async fn a_held_key_collects_events_and_a_release_sends_one_email() -> Result<()
     let key = key("activity", "ann");
     // The window is due in a second: the hold arrives with the event.
     env.events.emit(event(&key, "e1")).await?;
-    let held = env.update(&key, Digest::hold, Hold { order: order(), until: None }).await?;
+    let held = env.update(&key, Digest::hold, HoldCommand { order: order(), until: None }).await?;
     assert_eq!(held.events, 1);
-    env.reaches(&key, Stage::Held).await?;
+    env.reaches(&key, DigestStage::Held).await?;
     env.events.emit(event(&key, "e2")).await?;
     let due = env.status(&key).await?.due_at.context("the window is planned, and everybody sees when it was due")?;
     eventually("the window is overdue", MINUTE, async || Ok((Timestamp::now() > due).then_some(()))).await?;
@@ -105,10 +111,10 @@ async fn a_held_key_collects_events_and_a_release_sends_one_email() -> Result<()
     assert_eq!((status.pending, status.uncompared), (1, 1), "a key on hold compares nothing");
     assert!(env.relay.mails().is_empty());
 
-    let released = env.update(&key, Digest::release, Release::from(order())).await?;
+    let released = env.update(&key, Digest::release, ReleaseCommand::from(order())).await?;
     assert_eq!((released.held, released.events), (true, 2));
     let summary = env.completed(&key).await?;
-    assert_eq!(summary.last.context("no digest")?.closed.outcome, Outcome::Sent);
+    assert_eq!(summary.last.context("no digest")?.closed.outcome, DigestOutcome::Sent);
     assert_eq!(events_by_message(&env.relay.mails())?.into_values().collect::<Vec<_>>(), [2]);
     let audited =
         "SELECT COUNT(*) FROM audit WHERE actor = 'ann' AND why = 'ticket 812' AND action IN ('hold', 'release')";
@@ -127,7 +133,7 @@ async fn a_release_of_fifty_keys_spreads_what_is_overdue() -> Result<()> {
     let mut overdue = Timestamp::MIN;
     for key in &keys {
         env.events.emit(event(key, "e1")).await?;
-        env.update(key, Digest::hold, Hold { order: order(), until: None }).await?;
+        env.update(key, Digest::hold, HoldCommand { order: order(), until: None }).await?;
         let planned = env.status_when(key, "planned", |status| status.due_at.is_some()).await?;
         overdue = overdue.max(planned.due_at.context("not planned")?);
     }
@@ -136,9 +142,9 @@ async fn a_release_of_fifty_keys_spreads_what_is_overdue() -> Result<()> {
     let mut due = BTreeMap::new();
     for key in &keys {
         let now = Timestamp::now();
-        let released = env.update(key, Digest::release, Release { order: order(), spread: true }).await?;
+        let released = env.update(key, Digest::release, ReleaseCommand { order: order(), spread: true }).await?;
         let at = released.due_at.context("nothing is due")?;
-        let wait = share(&key.workflow_id(), SPREAD);
+        let wait = spread_share(&key.workflow_id(), SPREAD);
         assert!(at >= now + wait && at <= Timestamp::now() + wait, "{key}: due at {at}, share {wait:?} from {now}");
         due.insert(key, at);
     }
@@ -163,20 +169,20 @@ async fn a_flush_and_a_retry_send_a_digest_that_waits_for_its_next_attempt() -> 
         env.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).times(1));
         let key = key("activity", user);
         env.events.emit(event(&key, "e1")).await?;
-        env.reaches(&key, Stage::Retrying).await?;
+        env.reaches(&key, DigestStage::Retrying).await?;
         if flushes {
             let flushed = env.update(&key, Digest::flush, order()).await?;
             assert_eq!((flushed.events, flushed.hurried), (0, true));
         } else {
             let digest_id = env.status(&key).await?.delivering.context("no digest")?.digest_id;
-            let reopen = Reopen { order: order(), digest_id, may_duplicate: false };
+            let reopen = ReopenCommand { order: order(), digest_id, may_duplicate: false };
             let reopened = env.update(&key, Digest::reopen, reopen).await?;
-            assert_eq!(reopened, Reopened { events: 1, refused: None });
+            assert_eq!(reopened, ReopenResult { events: 1, refused: None });
         }
         env.completed(&key).await?;
         assert_eq!(
             env.store.digests(&key, 1).await?[0].closed.as_ref().map(|closed| closed.outcome),
-            Some(Outcome::Sent)
+            Some(DigestOutcome::Sent)
         );
     }
     Ok(())
@@ -189,7 +195,7 @@ async fn a_drop_ends_the_retrying_digest_and_the_window_behind_it() -> Result<()
     env.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).times(1));
     let key = key("activity", "ann");
     env.events.emit(event(&key, "e1")).await?;
-    env.reaches(&key, Stage::Retrying).await?;
+    env.reaches(&key, DigestStage::Retrying).await?;
     env.events.emit(event(&key, "e2")).await?;
     let dropped = env.update(&key, Digest::discard, order()).await?;
     assert_eq!((dropped.events, dropped.delivering.is_some()), (1, true));
@@ -199,7 +205,7 @@ async fn a_drop_ends_the_retrying_digest_and_the_window_behind_it() -> Result<()
     env.completed(&key).await?;
     let outcomes: Vec<_> =
         env.store.digests(&key, 10).await?.into_iter().filter_map(|d| Some((d.items, d.closed?.outcome))).collect();
-    assert_eq!(outcomes, [(1, Outcome::Sent), (1, Outcome::Dropped), (1, Outcome::Dropped)]);
+    assert_eq!(outcomes, [(1, DigestOutcome::Sent), (1, DigestOutcome::Dropped), (1, DigestOutcome::Dropped)]);
     assert_eq!(env.count("SELECT COUNT(*) FROM audit WHERE actor = 'ann' AND action = 'close'").await?, 2);
     assert_eq!(env.relay.mails().len(), 1);
     Ok(())
@@ -214,7 +220,7 @@ async fn a_command_requires_a_reason_and_an_actor_without_an_address() -> Result
     for (by, why, named) in
         [("", "x", "by: is required"), ("ann", " ", "why: is required"), ("a@b", "x", "by: is an address")]
     {
-        let order = Order { by: by.to_owned(), why: why.to_owned() };
+        let order = CommandContext { by: by.to_owned(), why: why.to_owned() };
         let refused = env.update(&key, Digest::flush, order).await;
         let error = format!("{:?}", refused.err().context("was accepted")?);
         assert!(error.contains(named), "{error}");

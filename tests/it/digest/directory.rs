@@ -17,14 +17,14 @@ use tidings_harness::{
 };
 use tidings_model::{
     names,
-    records::{Reason, Recipient, Suppression},
+    records::{Recipient, Suppression, SuppressionReason},
     settings::{Settings, UnknownRecipients},
-    step::{ClaimAnswer, ClaimInput, Ending},
-    window::{Closed, Outcome, Window},
+    step::{ClaimAnswer, ClaimInput, CloseAnswer},
+    window::{DigestOutcome, Window, WindowEnd},
 };
 use tidings_needs::needs;
-use tidings_services::{Deps, Error, TeamDirectory};
-use tidings_store::{Sqlite, prelude::*};
+use tidings_services::{StepError, StepServices, TeamDirectory};
+use tidings_store::{SqliteStore, prelude::*};
 
 const RELAY: &str = "smtp://127.0.0.1:1";
 const MINUTE: Duration = Duration::from_mins(1);
@@ -48,7 +48,7 @@ fn not_found() -> Says {
 /// A store whose recipients come from a directory.
 struct Bench {
     folder: tempfile::TempDir,
-    store: Arc<Sqlite>,
+    store: Arc<SqliteStore>,
     windows: std::cell::Cell<u64>,
 }
 
@@ -70,7 +70,7 @@ impl Bench {
         let due_at = now - late;
         let window = Window { digest_id: key.digest_id("run", run), key, opened_at: due_at, due_at };
         let directory = Some(Arc::clone(directory));
-        let deps = Deps { directory, ..activities(self.store.clone(), RELAY, waiting())? };
+        let deps = StepServices { directory, ..activities(self.store.clone(), RELAY, waiting())? };
         let events = vec![recorded_event(&format!("e{run}"), now)];
         let input = ClaimInput { flushed: true, unknown_since: Some(due_at), ..claim_of(&window, events) };
         Ok((window, claim::run(&deps, &input).await?))
@@ -111,7 +111,7 @@ async fn a_digest_goes_to_the_address_that_the_directory_gives_now() -> Result<(
     let suppression = Suppression {
         tenant: "acme".into(),
         address: "ann@gone.example".into(),
-        reason: Reason::HardBounce,
+        reason: SuppressionReason::HardBounce,
         detail: String::new(),
         at: Timestamp::now(),
     };
@@ -120,7 +120,7 @@ async fn a_digest_goes_to_the_address_that_the_directory_gives_now() -> Result<(
     bench.sql(AGED).await?;
     let (_, answer) = bench.claim(&service).await?;
     assert!(
-        matches!(&answer, ClaimAnswer::Nothing(Ending { closed, .. }) if closed.outcome == Outcome::Suppressed),
+        matches!(&answer, ClaimAnswer::Nothing(CloseAnswer { closed, .. }) if closed.outcome == DigestOutcome::Suppressed),
         "{answer:?}"
     );
     let facts = bench.store.facts(&key("activity", "ann")).await?;
@@ -158,14 +158,14 @@ async fn while_the_directory_is_away_the_last_answer_serves_for_a_day() -> Resul
         let fresh = Bench::start().await?;
         let error = fresh.claim(&service).await.err().context("a claim without any answer")?;
         assert!(
-            matches!(error.downcast_ref::<Error>(), Some(Error::Directory(why)) if why.contains(told)),
+            matches!(error.downcast_ref::<StepError>(), Some(StepError::Directory(why)) if why.contains(told)),
             "{what}: {error}"
         );
         assert!(!error.to_string().contains('@'), "{error}");
     }
     bench.sql(TOO_OLD).await?;
     let error = bench.claim(&service).await.err().context("the answer was too old")?;
-    assert!(matches!(error.downcast_ref::<Error>(), Some(Error::Directory(_))), "{error}");
+    assert!(matches!(error.downcast_ref::<StepError>(), Some(StepError::Directory(_))), "{error}");
     service.says(ann("ann@back.example"));
     assert_eq!(bench.sent_to(&service).await?, "ann@back.example");
     assert!(elsewhere.asked().is_empty(), "a redirect was followed");
@@ -186,15 +186,16 @@ async fn a_directory_that_hangs_is_left_alone_for_a_moment() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unknown_person_waits_and_is_known_later() -> Result<()> {
     let (bench, service) = (Bench::start().await?, TeamService::start(not_found()).await?);
-    let imported = Recipient { address: "imported@example.net".into(), ..Recipient::invented(&key("activity", "ann")) };
+    let imported =
+        Recipient { address: "imported@example.net".into(), ..Recipient::for_development(&key("activity", "ann")) };
     bench.store.put_recipients(std::slice::from_ref(&imported), Timestamp::now()).await?;
     assert_eq!(bench.waits(&service).await?, "the team's directory does not know the recipient");
     let late = SignedDuration::from_hours(7 * 24);
     let (_, answer) = bench.claim_late(&service.directory()?, late).await?;
-    let ClaimAnswer::Nothing(Ending { closed: Closed { outcome, why }, .. }) = answer else {
+    let ClaimAnswer::Nothing(CloseAnswer { closed: WindowEnd { outcome, why }, .. }) = answer else {
         anyhow::bail!("{answer:?}")
     };
-    assert_eq!(outcome, Outcome::Unknown);
+    assert_eq!(outcome, DigestOutcome::Unknown);
     assert_eq!(why, "for seven days there was no recipient: the team's directory does not know the recipient");
     assert!(bench.store.facts(&key("activity", "ann")).await?.recipient == Some(imported), "an import was deleted");
     service.says(ann("ann@acme.example"));
@@ -232,7 +233,7 @@ async fn a_wrong_answer_is_in_the_ledger_with_its_reason() -> Result<()> {
         let mut digests = bench.store.digests(&window.key, 100).await?.into_iter();
         let digest = digests.find(|digest| digest.digest_id == window.digest_id).context("not in the ledger")?;
         let closed = digest.closed.context("no end in the ledger")?;
-        assert!(closed.outcome == Outcome::Unknown && closed.why.contains(why), "{closed:?}");
+        assert!(closed.outcome == DigestOutcome::Unknown && closed.why.contains(why), "{closed:?}");
         // The remedy has an address of its own as an example.
         assert!(!closed.why.contains("acme@") && !closed.why.contains("evil"), "{closed:?}");
     }
@@ -259,8 +260,8 @@ async fn a_name_with_line_breaks_adds_no_header() -> Result<()> {
 async fn a_plan_waits_for_a_directory_that_is_away_and_loses_nothing() -> Result<()> {
     let service = TeamService::start(Says::Closes).await?;
     let mut env = Env::without_worker(waiting()).await?;
-    let deps = Deps { directory: Some(service.directory()?), ..env.activities()? };
-    env.worker = Some(Running::start(env.temporal.clone(), registration::digests(names::TASK_QUEUE, deps)?)?);
+    let deps = StepServices { directory: Some(service.directory()?), ..env.activities()? };
+    env.worker = Some(Running::start(env.temporal.clone(), registration::digest_worker(names::TASK_QUEUE, deps)?)?);
     let key = key("activity", "ann");
     env.events.emit(event(&key, "e1")).await?;
     let asked = async || Ok((service.asked().len() >= 2).then_some(()));
@@ -288,8 +289,8 @@ async fn a_zone_that_nobody_knows_costs_no_email_and_is_shown() -> Result<()> {
     let answer = json!({"email": "ann@acme.example", "zone": "Mars/Olympus bo@acme.example"});
     let service = TeamService::start(Says::Json(answer)).await?;
     let mut env = Env::without_worker(waiting()).await?;
-    let deps = Deps { directory: Some(service.directory()?), ..env.activities()? };
-    env.worker = Some(Running::start(env.temporal.clone(), registration::digests(names::TASK_QUEUE, deps)?)?);
+    let deps = StepServices { directory: Some(service.directory()?), ..env.activities()? };
+    env.worker = Some(Running::start(env.temporal.clone(), registration::digest_worker(names::TASK_QUEUE, deps)?)?);
     let key = key("activity", "ann");
     env.events.emit(event(&key, "e1")).await?;
     wait_for_emails(&env.relay, 1, MINUTE).await?;

@@ -13,23 +13,23 @@ use tidings_harness::{
     worker::Running,
 };
 use tidings_mail::{
-    render::Renderer,
+    render::TemplateRenderer,
     smtp::{Follows, OUTCOMES, RowEvent},
 };
 use tidings_model::{
     Key,
-    attempt::{AttemptClass, Phase},
-    breaker::Cause,
+    attempt::{AttemptClass, AttemptPhase},
+    breaker::BreakerCause,
     names,
-    records::{DigestRecord, Reason, Recipient, Suppression},
+    records::{DigestRecord, Recipient, Suppression, SuppressionReason},
     settings::{RelaySettings, Settings},
-    window::Outcome,
+    window::DigestOutcome,
 };
 use tidings_needs::needs;
 use tidings_proto::v1;
-use tidings_services::{Deps, choices, relays::BreakerCommand};
+use tidings_services::{StepServices, choices, relays::BreakerCommand};
 use tidings_store::prelude::*;
-use tidings_workflows::{Digest, Stage};
+use tidings_workflows::{Digest, DigestStage};
 
 const MINUTE: Duration = Duration::from_mins(1);
 
@@ -45,7 +45,7 @@ async fn digest(env: &Env, key: &Key) -> Result<DigestRecord> {
     env.store.digests(key, 1).await?.pop().context("no digest")
 }
 
-async fn ended(env: &Env, key: &Key) -> Result<Outcome> {
+async fn ended(env: &Env, key: &Key) -> Result<DigestOutcome> {
     env.completed(key).await?;
     Ok(digest(env, key).await?.closed.context("it has no end")?.outcome)
 }
@@ -70,7 +70,7 @@ async fn possibly_delivered_events_stay_out_of_later_digests() -> Result<()> {
     env.relay.fault(Fault::new(At::Dot, Act::KeepAndClose).times(1));
     env.relay.fault(Fault::new(At::Rcpt, reply("450 4.2.0 greylisted")).after(1));
     env.events.emit(event(&key, "e1")).await?;
-    assert_eq!(ended(&env, &key).await?, Outcome::Ambiguous);
+    assert_eq!(ended(&env, &key).await?, DigestOutcome::Ambiguous);
     let refused = ["deferred"; 5].map(str::to_owned);
     assert_eq!(classes(&env, &key).await?, [&["ambiguous".to_owned()], &refused[..]].concat());
     assert_eq!(env.count("SELECT COUNT(*) FROM events WHERE returned_at IS NOT NULL").await?, 0);
@@ -92,12 +92,13 @@ async fn after_a_dot_a_retry_stops_when_its_original_address_was_suppressed() ->
     .await?;
     let recipient = env.store.facts(&key).await?.recipient;
     let old = recipient.map_or_else(|| "ann@dev.invalid".to_owned(), |recipient| recipient.address);
-    let moved = Recipient { address: "ann@elsewhere.example".into(), ..Recipient::invented(&key) };
+    let moved = Recipient { address: "ann@elsewhere.example".into(), ..Recipient::for_development(&key) };
     env.store.put_recipients(&[moved], Timestamp::now()).await?;
     let (tenant, detail) = (key.tenant.clone(), String::new());
-    let suppression = Suppression { tenant, address: old, reason: Reason::HardBounce, detail, at: Timestamp::now() };
+    let suppression =
+        Suppression { tenant, address: old, reason: SuppressionReason::HardBounce, detail, at: Timestamp::now() };
     env.store.suppress(&suppression).await?;
-    assert_eq!(ended(&env, &key).await?, Outcome::Suppressed);
+    assert_eq!(ended(&env, &key).await?, DigestOutcome::Suppressed);
     Ok(())
 }
 
@@ -108,22 +109,23 @@ async fn a_retry_stops_after_a_suppression_or_a_withdrawn_consent() -> Result<()
     settings.streams.bulk.retry_delays = vec![Duration::from_secs(3); 5];
     let env = Env::start(settings.clone()).await?;
     let (ann, bo) = (key("activity", "ann"), key("activity", "bo"));
-    let recipient = Recipient::invented(&ann);
+    let recipient = Recipient::for_development(&ann);
     let address = recipient.address.clone();
     env.store.put_recipients(&[recipient], Timestamp::now()).await?;
     env.relay.fault(Fault::new(At::Rcpt, reply("450 4.2.0 greylisted")));
     for key in [&ann, &bo] {
         env.events.emit(event(key, "e1")).await?;
-        env.reaches(key, Stage::Retrying).await?;
+        env.reaches(key, DigestStage::Retrying).await?;
     }
     let (tenant, detail) = (ann.tenant.clone(), String::new());
-    let suppression = Suppression { tenant, address, reason: Reason::HardBounce, detail, at: Timestamp::now() };
+    let suppression =
+        Suppression { tenant, address, reason: SuppressionReason::HardBounce, detail, at: Timestamp::now() };
     env.store.suppress(&suppression).await?;
     // No signal wakes the workflow: the check before the next attempt has to see it.
-    choices::consent(&*env.store, &settings, &bo, false, &order(), Timestamp::now()).await?;
+    choices::set_consent(&*env.store, &settings, &bo, false, &order(), Timestamp::now()).await?;
     env.relay.heal();
-    assert_eq!(ended(&env, &ann).await?, Outcome::Suppressed);
-    assert_eq!(ended(&env, &bo).await?, Outcome::Skipped);
+    assert_eq!(ended(&env, &ann).await?, DigestOutcome::Suppressed);
+    assert_eq!(ended(&env, &bo).await?, DigestOutcome::Skipped);
     assert!(env.relay.mails().is_empty());
     Ok(())
 }
@@ -131,7 +133,7 @@ async fn a_retry_stops_after_a_suppression_or_a_withdrawn_consent() -> Result<()
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reply_about_a_message_or_address_affects_that_digest_only() -> Result<()> {
-    use Outcome::{Failed, Sent};
+    use DigestOutcome::{Failed, Sent};
     let env = Env::start(impatient()).await?;
     // The fault of the first attempt, the classes of the attempts, the digest's outcome, messages that the relay kept, and
     // whether the address is suppressed.
@@ -151,9 +153,9 @@ async fn a_reply_about_a_message_or_address_affects_that_digest_only() -> Result
         // Before RCPT the relay does not know which digest it answers.
         let RowEvent::Reply(text) = row.event else { continue };
         let at = match row.phase {
-            Phase::Rcpt => At::Rcpt,
-            Phase::Data => At::Data,
-            Phase::Dot => At::Dot,
+            AttemptPhase::Rcpt => At::Rcpt,
+            AttemptPhase::Data => At::Data,
+            AttemptPhase::Dot => At::Dot,
             _ => continue,
         };
         let class = row.class.name();
@@ -185,7 +187,7 @@ async fn a_reply_about_a_message_or_address_affects_that_digest_only() -> Result
         let mails: Vec<_> = all.iter().filter(|mail| mail.to == [address.clone()]).collect();
         assert_eq!(mails.len(), kept, "{row}");
         assert!(mails.windows(2).all(|pair| pair[0].bytes() == pair[1].bytes()), "{row}");
-        assert_eq!(!env.store.suppressed(&key.tenant, &address).await?.is_empty(), suppressed, "{row}");
+        assert_eq!(!env.store.suppression_reasons(&key.tenant, &address).await?.is_empty(), suppressed, "{row}");
     }
     assert!(env.store.breakers().await?.values().all(|kept| kept.breaker.open.is_none()), "the relay was blamed");
     Ok(())
@@ -215,11 +217,11 @@ async fn a_reply_about_the_sender_opens_the_breaker_and_digests_wait() -> Result
         }
         causes.push(cause);
         let at = match row.phase {
-            Phase::Greeting => At::Greeting,
-            Phase::Auth => At::Auth,
-            Phase::Mail => At::Mail,
-            Phase::Rcpt => At::Rcpt,
-            Phase::Dot => At::Dot,
+            AttemptPhase::Greeting => At::Greeting,
+            AttemptPhase::Auth => At::Auth,
+            AttemptPhase::Mail => At::Mail,
+            AttemptPhase::Rcpt => At::Rcpt,
+            AttemptPhase::Dot => At::Dot,
             _ => continue,
         };
         let class = row.class.name();
@@ -253,12 +255,21 @@ async fn a_reply_about_the_sender_opens_the_breaker_and_digests_wait() -> Result
         })
         .await
         .context(text)?;
-        assert_eq!(ended(&env, &key).await.context(text)?, Outcome::Sent, "{text}");
+        assert_eq!(ended(&env, &key).await.context(text)?, DigestOutcome::Sent, "{text}");
         assert_eq!(classes(&env, &key).await?, [class, "sent"], "{text}");
         sent += 1;
         assert_eq!(relay.mails().len(), sent, "{text}");
     }
-    assert_eq!(causes, [Cause::Throttled, Cause::DailyQuota, Cause::HourlyQuota, Cause::Configuration, Cause::Policy]);
+    assert_eq!(
+        causes,
+        [
+            BreakerCause::Throttled,
+            BreakerCause::DailyQuota,
+            BreakerCause::HourlyQuota,
+            BreakerCause::Configuration,
+            BreakerCause::Policy
+        ]
+    );
     Ok(())
 }
 
@@ -273,7 +284,7 @@ async fn a_digest_that_is_too_large_is_rendered_again_with_few_lines() -> Result
     let key = key("activity", "ann");
     let too_large = |times| Fault::new(At::Dot, reply("552 5.3.4 too big")).times(times);
     for (n, (times, outcome, attempts)) in
-        [(1, Outcome::Sent, &["too_large", "sent"][..]), (2, Outcome::Failed, &["too_large", "too_large"])]
+        [(1, DigestOutcome::Sent, &["too_large", "sent"][..]), (2, DigestOutcome::Failed, &["too_large", "too_large"])]
             .into_iter()
             .enumerate()
     {
@@ -314,8 +325,8 @@ async fn the_reply_to_an_email_that_cannot_shrink_is_recorded() -> Result<()> {
     let mut changed = env.settings.clone();
     changed.digests.clear();
     let changed = activities(env.store.clone(), &env.relay.url(), changed)?;
-    env.worker = Some(Running::start(env.temporal.clone(), registration::digests(names::TASK_QUEUE, changed)?)?);
-    assert_eq!(ended(&env, &key).await?, Outcome::Failed);
+    env.worker = Some(Running::start(env.temporal.clone(), registration::digest_worker(names::TASK_QUEUE, changed)?)?);
+    assert_eq!(ended(&env, &key).await?, DigestOutcome::Failed);
     assert_eq!(classes(&env, &key).await?, ["deferred", "too_large"]);
     Ok(())
 }
@@ -336,13 +347,13 @@ async fn a_retry_after_an_upgrade_with_another_template_sends_the_same_bytes() -
     let templates = env.folder.path().join("templates");
     std::fs::create_dir_all(templates.join("activity"))?;
     std::fs::write(templates.join("activity").join("body.txt"), "Another text\n")?;
-    let upgraded = Deps {
-        renderer: Arc::new(Renderer::new(Some(&templates))?),
+    let upgraded = StepServices {
+        renderer: Arc::new(TemplateRenderer::new(Some(&templates))?),
         ..activities(env.store.clone(), &env.relay.url(), env.settings.clone())?
     };
-    let options = registration::digests(names::TASK_QUEUE, upgraded)?;
+    let options = registration::digest_worker(names::TASK_QUEUE, upgraded)?;
     env.worker = Some(Running::start(env.temporal.clone(), options)?);
-    assert_eq!(ended(&env, &key).await?, Outcome::Sent);
+    assert_eq!(ended(&env, &key).await?, DigestOutcome::Sent);
     env.events.emit(event(&key, "e2")).await?;
     wait_for_emails(&env.relay, 3, MINUTE).await?;
     let [before, after, next] = &env.relay.mails()[..] else { anyhow::bail!("not three mails") };

@@ -17,15 +17,15 @@ use tidings_harness::{
 };
 use tidings_model::{
     Key,
-    pause::{Paused, Scope},
+    pause::{PauseDetails, PauseScope},
     records::AuditEntry,
     settings::Settings,
-    window::Outcome,
+    window::DigestOutcome,
 };
 use tidings_needs::needs;
 use tidings_services::choices;
 use tidings_store::{Store, prelude::*};
-use tidings_workflows::{Digest, Stage};
+use tidings_workflows::{Digest, DigestStage};
 
 const MINUTE: Duration = Duration::from_mins(1);
 
@@ -36,12 +36,12 @@ fn unspread() -> Settings {
     settings
 }
 
-fn alerts_of_acme() -> Scope {
-    Scope { tenant: Some("acme".to_owned()), digest_type: Some("alerts".to_owned()) }
+fn alerts_of_acme() -> PauseScope {
+    PauseScope { tenant: Some("acme".to_owned()), digest_type: Some("alerts".to_owned()) }
 }
 
-async fn pause(store: &dyn Store, until: Option<Timestamp>) -> Result<Paused> {
-    let paused = Paused { by: "ann".to_owned(), why: "wrong prices".to_owned(), since: Timestamp::now(), until };
+async fn pause(store: &dyn Store, until: Option<Timestamp>) -> Result<PauseDetails> {
+    let paused = PauseDetails { by: "ann".to_owned(), why: "wrong prices".to_owned(), since: Timestamp::now(), until };
     Ok(store.pause(&alerts_of_acme(), false, &paused).await?.paused)
 }
 
@@ -52,7 +52,7 @@ async fn resume(store: &dyn Store, temporal: &Client, key: &Key) -> Result<()> {
         .resume(&alerts_of_acme(), &AuditEntry { at, actor: actor.into(), action, why })
         .await?
         .context("was not paused")?;
-    Ok(choices::signal(temporal, key.workflow_id()).await?)
+    Ok(choices::signal_workflow(temporal, key.workflow_id()).await?)
 }
 
 async fn history(temporal: &Client, key: &Key) -> Result<Vec<HistoryEvent>> {
@@ -80,21 +80,23 @@ async fn a_paused_key_collects_past_flush_urgency_and_a_restart() -> Result<()> 
         env.events.emit(event(key, "e1")).await?;
     }
     env.completed(&activity).await?;
-    env.reaches(&alerts, Stage::Paused).await?;
+    env.reaches(&alerts, DigestStage::Paused).await?;
     assert_eq!(env.status(&alerts).await?.pause, Some(paused));
 
     assert_eq!(env.update(&alerts, Digest::flush, order()).await?.events, 1);
     let urgent = tidings_proto::v1::Event { urgent: true, ..event(&alerts, "e2") };
     env.events.emit(urgent).await?;
-    env.status_when(&alerts, "the urgent event waits", |status| status.pending == 2 && status.state == Stage::Paused)
-        .await?;
+    env.status_when(&alerts, "the urgent event waits", |status| {
+        status.pending == 2 && status.state == DigestStage::Paused
+    })
+    .await?;
     env.stop_worker()?;
     env.start_worker()?;
-    env.reaches(&alerts, Stage::Paused).await?;
+    env.reaches(&alerts, DigestStage::Paused).await?;
     assert_eq!(env.relay.mails().len(), 1, "the other digest type");
 
     resume(&*env.store, &env.temporal, &alerts).await?;
-    assert_eq!(env.completed(&alerts).await?.last.context("no digest")?.closed.outcome, Outcome::Sent);
+    assert_eq!(env.completed(&alerts).await?.last.context("no digest")?.closed.outcome, DigestOutcome::Sent);
     let mut events: Vec<_> = events_by_message(&env.relay.mails())?.into_values().collect();
     events.sort_unstable();
     assert_eq!(events, [1, 2]);
@@ -109,14 +111,14 @@ async fn a_signal_shows_the_pause_of_an_open_window() -> Result<()> {
     let env = Env::start(settings).await?;
     let key = key("alerts", "ann");
     env.events.emit(event(&key, "e1")).await?;
-    env.reaches(&key, Stage::Collecting).await?;
+    env.reaches(&key, DigestStage::Collecting).await?;
     let due_at = env.status(&key).await?.due_at;
     pause(&*env.store, None).await?;
-    choices::signal(&env.temporal, key.workflow_id()).await?;
-    env.reaches(&key, Stage::Paused).await?;
+    choices::signal_workflow(&env.temporal, key.workflow_id()).await?;
+    env.reaches(&key, DigestStage::Paused).await?;
     assert_eq!(env.status(&key).await?.due_at, due_at);
     resume(&*env.store, &env.temporal, &key).await?;
-    env.reaches(&key, Stage::Collecting).await?;
+    env.reaches(&key, DigestStage::Collecting).await?;
     assert_eq!(env.status(&key).await?.due_at, due_at);
     Ok(())
 }
@@ -129,7 +131,7 @@ async fn a_pause_with_an_end_ends_without_a_signal() -> Result<()> {
     let until = Timestamp::now() + Duration::from_secs(4);
     pause(&*env.store, Some(until)).await?;
     env.events.emit(event(&key, "e1")).await?;
-    env.reaches(&key, Stage::Paused).await?;
+    env.reaches(&key, DigestStage::Paused).await?;
     let digest_id = env.completed(&key).await?.last.context("no digest")?.digest_id;
     let attempts = env.store.attempts(digest_id).await?;
     assert_eq!(attempts.len(), 1);
@@ -175,7 +177,7 @@ async fn a_digest_between_two_attempts_waits_for_the_resume() -> Result<()> {
     assert!(added < 24 * 10 + 40, "{added} history events in half a day");
 
     resume(&*env.store, &env.server.client, &key).await?;
-    assert_eq!(env.completed(&key).await?.last.context("no digest")?.closed.outcome, Outcome::Sent);
+    assert_eq!(env.completed(&key).await?.last.context("no digest")?.closed.outcome, DigestOutcome::Sent);
     assert_eq!(env.count("SELECT COUNT(*) FROM attempts").await?, 2);
     replays(&env.server.client, &key).await
 }

@@ -103,7 +103,7 @@ impl Slow {
         let (begins, begun) = mpsc::channel();
         let (ends, ended) = mpsc::channel();
         let slow = Self { began: begins, end: Arc::new(Mutex::new(ended)) };
-        let mut options = registration::digests(names::TASK_QUEUE, env.activities()?)?;
+        let mut options = registration::digest_worker(names::TASK_QUEUE, env.activities()?)?;
         options.workflow_interceptor(WorkflowInterceptorConstructor::new(move |_| slow.clone()));
         let worker = Running::start(env.temporal.clone(), options)?;
         eventually("the query is answered", MINUTE, async || Ok(begun.try_recv().ok())).await?;

@@ -8,22 +8,22 @@ use std::{
 
 use anyhow::Result;
 use jiff::Timestamp;
-use tidings_client::Commands;
+use tidings_client::WorkflowCommands;
 use tidings_harness::env::{Env, event, key, order, settings};
 use tidings_model::{
-    Key, Link, PersonId,
-    command::Hold,
+    Key, PersonId, UnsubscribeLink,
+    command::HoldCommand,
     names,
-    pause::{Paused, Scope},
-    records::{AuditEntry, NameKind, Reason, Recipient, Suppression},
+    pause::{PauseDetails, PauseScope},
+    records::{AuditEntry, NameKind, Recipient, Suppression, SuppressionReason},
     settings::{FormerNames, Settings},
-    window::Outcome,
+    window::DigestOutcome,
 };
 use tidings_needs::needs;
-use tidings_operations::{erase::Erasure, person_keys};
+use tidings_operations::{erase::PersonErasure, person_keys};
 use tidings_services::{choices, unsubscribe::unsubscribe};
 use tidings_store::prelude::*;
-use tidings_workflows::{Digest, Stage};
+use tidings_workflows::{Digest, DigestStage};
 use uuid::Uuid;
 
 fn renamed(before: &Settings) -> Settings {
@@ -38,11 +38,11 @@ fn news(user: &str) -> Key {
     Key { tenant: "initech".to_owned(), ..key("news", user) }
 }
 
-fn scope(tenant: &str, digest_type: &str) -> Scope {
-    Scope { tenant: Some(tenant.to_owned()), digest_type: Some(digest_type.to_owned()) }
+fn scope(tenant: &str, digest_type: &str) -> PauseScope {
+    PauseScope { tenant: Some(tenant.to_owned()), digest_type: Some(digest_type.to_owned()) }
 }
 
-async fn outcomes(env: &Env, key: &Key) -> Result<Vec<Outcome>> {
+async fn outcomes(env: &Env, key: &Key) -> Result<Vec<DigestOutcome>> {
     env.completed(key).await?;
     let digests = env.store.digests(key, 10).await?;
     Ok(digests.into_iter().filter_map(|digest| Some(digest.closed?.outcome)).collect())
@@ -60,7 +60,7 @@ async fn a_no_and_an_open_window_outlive_another_name_of_type_and_tenant() -> Re
     let (held, refused) = (key("activity", "held"), key("activity", "refused"));
     env.events.emit(event(&held, "e1")).await?;
     env.status_when(&held, "it collects", |status| status.due_at.is_some()).await?;
-    env.update(&held, Digest::hold, Hold { order: order(), until: None }).await?;
+    env.update(&held, Digest::hold, HoldCommand { order: order(), until: None }).await?;
     let recipient = Recipient {
         tenant: refused.tenant.clone(),
         user: refused.user.clone(),
@@ -71,9 +71,11 @@ async fn a_no_and_an_open_window_outlive_another_name_of_type_and_tenant() -> Re
     };
     let (tenant, address, detail) = (refused.tenant.clone(), recipient.address.clone(), String::new());
     env.store.put_recipients(&[recipient], Timestamp::now()).await?;
-    let suppression = Suppression { tenant, address, reason: Reason::HardBounce, detail, at: Timestamp::now() };
+    let suppression =
+        Suppression { tenant, address, reason: SuppressionReason::HardBounce, detail, at: Timestamp::now() };
     env.store.suppress(&suppression).await?;
-    let link = |key: &Key| Link::Unsubscribe { key: key.clone(), message: Uuid::from_u128(7), generation: 0 };
+    let link =
+        |key: &Key| UnsubscribeLink::Unsubscribe { key: key.clone(), message: Uuid::from_u128(7), generation: 0 };
     unsubscribe(&*env.store, &link(&gone), Timestamp::now()).await?;
     env.stop_worker()?;
 
@@ -90,34 +92,34 @@ async fn a_no_and_an_open_window_outlive_another_name_of_type_and_tenant() -> Re
     for key in [news("gone"), news("refused")] {
         env.events.emit(event(&key, "e2")).await?;
     }
-    assert_eq!(outcomes(&env, &late).await?, [Outcome::Sent]);
+    assert_eq!(outcomes(&env, &late).await?, [DigestOutcome::Sent]);
     for key in [&quitter, &news("gone"), &news("refused")] {
         let ended = outcomes(&env, key).await?;
-        assert!(ended.len() == 1 && ended[0] != Outcome::Sent, "{key}: {ended:?}");
+        assert!(ended.len() == 1 && ended[0] != DigestOutcome::Sent, "{key}: {ended:?}");
     }
 
     // A command to today's key reaches the window of the former name, which is on hold still.
-    let commands = Commands::new(env.temporal.clone(), names::TASK_QUEUE);
+    let commands = WorkflowCommands::new(env.temporal.clone(), names::TASK_QUEUE);
     let open = commands.open_name(&env.settings.names, &news("held")).await?;
     assert_eq!(open, held);
     assert_eq!(commands.open_name(&env.settings.names, &key("activity", "nobody")).await?, news("nobody"));
     assert!(env.status(&held).await?.hold.is_some());
     commands.digest(&open).drop_pending(order()).await?;
-    assert_eq!(outcomes(&env, &held).await?, [Outcome::Dropped]);
+    assert_eq!(outcomes(&env, &held).await?, [DigestOutcome::Dropped]);
 
-    let paused = Paused { by: "carol".into(), why: "wrong prices".into(), since: Timestamp::now(), until: None };
+    let paused = PauseDetails { by: "carol".into(), why: "wrong prices".into(), since: Timestamp::now(), until: None };
     env.store.pause(&scope("acme", "activity"), false, &paused).await?;
     env.events.emit(event(&news("late"), "e3")).await?;
-    env.reaches(&news("late"), Stage::Paused).await?;
+    env.reaches(&news("late"), DigestStage::Paused).await?;
     let (actor, action, why) = ("carol".to_owned().into(), "resume".to_owned(), "fixed".to_owned());
     env.store.resume(&scope("initech", "news"), &AuditEntry { at: Timestamp::now(), actor, action, why }).await?;
-    choices::signal(&env.temporal, news("late").workflow_id()).await?;
-    assert_eq!(outcomes(&env, &news("late")).await?, [Outcome::Sent]);
+    choices::signal_workflow(&env.temporal, news("late").workflow_id()).await?;
+    assert_eq!(outcomes(&env, &news("late")).await?, [DigestOutcome::Sent]);
     assert_eq!(env.relay.mails().len(), 2);
 
-    let person = PersonId::of(&news("late"));
-    let people = person_keys::people(&*env.store, &env.settings, &person).await?;
-    let erasure = Erasure {
+    let person = PersonId::from_key(&news("late"));
+    let people = person_keys::person_under_each_name(&*env.store, &env.settings, &person).await?;
+    let erasure = PersonErasure {
         store: &*env.store,
         archive: None,
         person: &person,
@@ -125,12 +127,12 @@ async fn a_no_and_an_open_window_outlive_another_name_of_type_and_tenant() -> Re
         types: env.settings.digest_types(&person.tenant),
         task_queue: names::TASK_QUEUE,
     };
-    let commands = Commands::new(env.temporal.clone(), names::TASK_QUEUE);
+    let commands = WorkflowCommands::new(env.temporal.clone(), names::TASK_QUEUE);
     let erased = erasure.run(&env.temporal, &commands, &order(), Duration::ZERO, |_| ()).await?;
     assert!(erased.is_complete() && erased.erased.messages == 2, "under both names: {erased:?}");
     for person in &people {
         let types = BTreeSet::from(["activity".to_owned(), "news".to_owned()]);
-        assert!(env.store.erasable(person, &types, &BTreeSet::new()).await?.is_nothing(), "{person}");
+        assert!(env.store.preview_erasure(person, &types, &BTreeSet::new()).await?.is_nothing(), "{person}");
     }
     Ok(())
 }

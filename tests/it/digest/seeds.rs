@@ -14,14 +14,14 @@ use tidings_harness::{
     wait::wait_for_emails,
     worker::Running,
 };
-use tidings_mail::render::Renderer;
+use tidings_mail::render::TemplateRenderer;
 use tidings_model::{
     Key, names,
     settings::{DigestSettings, Settings},
 };
 use tidings_needs::needs;
 use tidings_proto::v1;
-use tidings_services::Deps;
+use tidings_services::StepServices;
 
 const MINUTE: Duration = Duration::from_mins(1);
 
@@ -114,8 +114,8 @@ async fn likes_findings_and_uploads_are_one_email_each_with_their_sums_and_names
     let received = "Your {{ digest.item_count }} documents have been received";
     write_template(templates.path(), "uploads", received, UPLOADS)?;
     let mut env = Env::without_worker(examples()).await?;
-    let deps = Deps { renderer: Arc::new(Renderer::new(Some(templates.path()))?), ..env.activities()? };
-    let options = registration::digests(names::TASK_QUEUE, deps)?;
+    let deps = StepServices { renderer: Arc::new(TemplateRenderer::new(Some(templates.path()))?), ..env.activities()? };
+    let options = registration::digest_worker(names::TASK_QUEUE, deps)?;
 
     let events = [likes(&key("activity", "ann")), findings(&key("findings", "dev")), uploads(&key("uploads", "bob"))?];
     // Each call is one of its own, as from a process of its own.

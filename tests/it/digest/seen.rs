@@ -14,12 +14,12 @@ use tidings_harness::{
 use tidings_model::{
     records::DigestRecord,
     settings::Settings,
-    step::{ClaimAnswer, Ending},
-    window::{Closed, Outcome, Window},
+    step::{ClaimAnswer, CloseAnswer},
+    window::{DigestOutcome, Window, WindowEnd},
 };
 use tidings_needs::needs;
-use tidings_services::{Deps, metrics};
-use tidings_store::{Sqlite, prelude::*};
+use tidings_services::{StepServices, metrics};
+use tidings_store::{SqliteStore, prelude::*};
 
 const RELAY: &str = "smtp://127.0.0.1:1";
 const WHY: &str = "the recipient has seen them elsewhere";
@@ -30,7 +30,7 @@ fn asking(service: &TeamService) -> Result<Settings> {
     Ok(settings)
 }
 
-fn deps(store: Arc<Sqlite>, service: &TeamService) -> Result<Deps> {
+fn deps(store: Arc<SqliteStore>, service: &TeamService) -> Result<StepServices> {
     activities(store, RELAY, asking(service)?)
 }
 
@@ -40,7 +40,7 @@ fn window(run: u64, now: Timestamp) -> Window {
 }
 
 /// The digests of the key with their events: the outcome or none, the reason, the number of events.
-async fn ledger(store: &Sqlite, window: &Window) -> Result<Vec<(Option<Outcome>, String, u64)>> {
+async fn ledger(store: &SqliteStore, window: &Window) -> Result<Vec<(Option<DigestOutcome>, String, u64)>> {
     let mut digests = store.digests(&window.key, 10).await?;
     digests.sort_by_key(|digest| digest.digest_id != window.digest_id);
     let words = |DigestRecord { closed, items, .. }: DigestRecord| {
@@ -56,17 +56,20 @@ async fn seen_events_are_in_the_ledger_and_in_no_message() -> Result<()> {
     let service = TeamService::start(Says::Json(json!({"seen": ["b", "stashed", "of somebody else"]}))).await?;
     let (deps, now) = (deps(store.clone(), &service)?, Timestamp::now());
     let window = window(1, now);
-    store.stash(&window, &[recorded_event("stashed", now)], None, now).await?;
+    store.stash_events(&window, &[recorded_event("stashed", now)], None, now).await?;
     let events = vec![recorded_event("a", now), recorded_event("b", now)];
     let answer = claim::run(&deps, &claim_of(&window, events)).await?;
     assert_eq!(answer, ClaimAnswer::Claimed { items: 1, groups: 1, taken: 2, rendered: false });
-    assert_eq!(ledger(&store, &window).await?, [(None, String::new(), 1), (Some(Outcome::Skipped), WHY.to_owned(), 2)]);
+    assert_eq!(
+        ledger(&store, &window).await?,
+        [(None, String::new(), 1), (Some(DigestOutcome::Skipped), WHY.to_owned(), 2)]
+    );
     let asked = service.asked();
     let [Asked { method, path, body, signed }] = &asked[..] else { anyhow::bail!("{asked:?}") };
     assert_eq!((method.as_str(), path.as_str(), *signed), ("POST", "/seen?of=acme", true));
     let question = json!({"tenant": "acme", "digest": "activity", "user": "ann", "event_ids": ["a", "b", "stashed"]});
     assert_eq!(serde_json::from_slice::<Value>(body)?, question);
-    assert!(metrics::text().contains("tidings_seen_questions_total{type=\"activity\",result=\"answered\"} 1"));
+    assert!(metrics::encode_text().contains("tidings_seen_questions_total{type=\"activity\",result=\"answered\"} 1"));
     Ok(())
 }
 
@@ -95,7 +98,7 @@ async fn without_an_answer_everything_goes_out_within_the_time() -> Result<()> {
         assert_eq!(answer, ClaimAnswer::Claimed { items: 1, groups: 1, taken: 1, rendered: true }, "{result}");
         assert!(taken.as_millis() < 2_900, "{result}: a local activity has 3 s, and this took {taken:#}");
         let counted = format!("tidings_seen_questions_total{{type=\"activity\",result=\"{result}\"}} ");
-        let count = metrics::text().lines().find_map(|line| line.strip_prefix(&counted)?.parse::<u64>().ok());
+        let count = metrics::encode_text().lines().find_map(|line| line.strip_prefix(&counted)?.parse::<u64>().ok());
         assert!(count.is_some_and(|count| count > 0), "{result}");
     }
     assert!(elsewhere.asked().is_empty(), "a redirect was followed");
@@ -134,10 +137,10 @@ async fn a_claim_that_is_repeated_asks_again_and_loses_no_event() -> Result<()> 
         service.says(Says::Json(json!({"seen": ["a", "c"]})));
         let next = self::window(2, now);
         let answer = claim::run(&deps, &claim_of(&next, vec![recorded_event("c", now)])).await?;
-        let ClaimAnswer::Nothing(Ending { closed: Closed { outcome, why }, .. }) = answer else {
+        let ClaimAnswer::Nothing(CloseAnswer { closed: WindowEnd { outcome, why }, .. }) = answer else {
             anyhow::bail!("{answer:?}")
         };
-        assert!(outcome == Outcome::Skipped && why.contains("seen elsewhere"), "{why}");
+        assert!(outcome == DigestOutcome::Skipped && why.contains("seen elsewhere"), "{why}");
     }
     Ok(())
 }
@@ -154,7 +157,7 @@ async fn a_digest_whose_events_were_all_seen_sends_nothing() -> Result<()> {
     env.wait_until_idle(&key, Duration::from_mins(1)).await?;
     ensure!(!service.asked().is_empty() && service.asked().iter().all(|asked| asked.signed), "{:?}", service.asked());
     for digest in env.store.digests(&key, 10).await? {
-        assert_eq!(digest.closed.map(|closed| closed.outcome), Some(Outcome::Skipped));
+        assert_eq!(digest.closed.map(|closed| closed.outcome), Some(DigestOutcome::Skipped));
     }
     assert_eq!(env.count("SELECT COUNT(*) FROM events").await?, 2);
     assert!(env.relay.mails().is_empty());

@@ -7,14 +7,14 @@ use std::{
 };
 
 use anyhow::Result;
-use tidings_client::Commands;
+use tidings_client::WorkflowCommands;
 use tidings_harness::{
     env::{Env, event, key, order, settings},
     wait::wait_for_emails,
 };
-use tidings_model::{command::Hold, names};
+use tidings_model::{command::HoldCommand, names};
 use tidings_needs::needs;
-use tidings_workflows::Status;
+use tidings_workflows::DigestStatus;
 use tracing::{
     Subscriber,
     field::{Field, Visit},
@@ -52,10 +52,10 @@ async fn calls_of_temporal_store_and_relay_are_spans_without_an_address() -> Res
     tracing::subscriber::set_global_default(tracing_subscriber::registry().with(spans.clone()))?;
     let env = Env::start(settings("after 1s", "after 1s")).await?;
     let key = key("activity", "spans");
-    let commands = Commands::new(env.temporal.clone(), names::TASK_QUEUE);
+    let commands = WorkflowCommands::new(env.temporal.clone(), names::TASK_QUEUE);
     env.events.emit(event(&key, "event-1")).await?;
-    commands.digest(&key).hold(Hold { order: order(), until: None }).await?;
-    assert!(commands.digest(&key).status::<Status>().await?.is_some());
+    commands.digest(&key).hold(HoldCommand { order: order(), until: None }).await?;
+    assert!(commands.digest(&key).status::<DigestStatus>().await?.is_some());
     commands.digest(&key).release(order().into()).await?;
     wait_for_emails(&env.relay, 1, Duration::from_mins(1)).await?;
 

@@ -18,8 +18,8 @@ use tidings_model::{
     window::Window,
 };
 use tidings_needs::needs;
-use tidings_services::{Deps, Error, TeamDirectory, team_directory::Source};
-use tidings_store::{Queried, TeamQuery, prelude::*};
+use tidings_services::{StepError, StepServices, TeamDirectory, team_directory::DirectorySource};
+use tidings_store::{TeamQuery, TeamQueryOutcome, prelude::*};
 
 const TABLES: &str = "
 CREATE DOMAIN address AS text;
@@ -49,7 +49,7 @@ impl Team {
     }
 
     async fn said(&self, query: &str) -> Result<String> {
-        Ok(self.query(query)?.check().await.err().map(|wrong| format!("{wrong:?}")).unwrap_or_default())
+        Ok(self.query(query)?.check_query().await.err().map(|wrong| format!("{wrong:?}")).unwrap_or_default())
     }
 }
 
@@ -81,7 +81,7 @@ async fn a_query_is_checked_before_anybody_is_asked_for() -> Result<()> {
         assert!(said.starts_with("Wrong(") && said.contains(problem), "{query}: {said}");
     }
     let nowhere = TeamQuery::new("postgres://ann:hunter2@127.0.0.1:1/none", RIGHT).map_err(anyhow::Error::msg)?;
-    let said = nowhere.check().await.err().context("there is no server")?;
+    let said = nowhere.check_query().await.err().context("there is no server")?;
     assert!(format!("{said:?}").starts_with("Away(") && !said.to_string().contains("hunter2"), "{said:?}");
     Ok(())
 }
@@ -90,17 +90,19 @@ async fn a_query_is_checked_before_anybody_is_asked_for() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_query_answers_for_one_person_and_changes_nothing() -> Result<()> {
     let mut team = Team::start().await?;
-    let row = |text: &str| Queried::Row(text.to_owned());
+    let row = |text: &str| TeamQueryOutcome::Row(text.to_owned());
     let query = team.query(RIGHT)?;
     let ann = r#"{"name": "Ann", "zone": "Asia/Tokyo", "email": "ann@acme.example", "locale": "de"}"#;
     let bo = r#"{"name": null, "zone": null, "email": "bo@acme.example", "locale": null}"#;
-    for (user, expected) in [("1", row(ann)), ("2", row(bo)), ("3", Queried::NoRow), ("' OR true --", Queried::NoRow)] {
-        assert_eq!(query.ask(&person(user)).await, expected, "{user}");
+    for (user, expected) in
+        [("1", row(ann)), ("2", row(bo)), ("3", TeamQueryOutcome::NoRow), ("' OR true --", TeamQueryOutcome::NoRow)]
+    {
+        assert_eq!(query.look_up(&person(user)).await, expected, "{user}");
     }
     // The questions of a process share few connections.
     let mine = "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'tidings directory'";
     let first = person("1");
-    futures::future::join_all((0..32).map(|_| query.ask(&first))).await;
+    futures::future::join_all((0..32).map(|_| query.look_up(&first))).await;
     let connections: i64 = sqlx::query_scalar(mine).fetch_one(&mut team.connection).await?;
     assert!((1..=4).contains(&connections), "{connections}");
     for (query, user, expected) in [
@@ -118,7 +120,7 @@ async fn a_query_answers_for_one_person_and_changes_nothing() -> Result<()> {
         ("SELECT pg_sleep(9)::text AS email WHERE $1 <> $2", "1", "Away(\"the database refuses the query (57014)"),
     ] {
         let (query, began) = (team.query(query)?, Timestamp::now());
-        let said = format!("{:?}", query.ask(&person(user)).await);
+        let said = format!("{:?}", query.look_up(&person(user)).await);
         assert!(said.starts_with(expected) && !said.contains('@'), "{said}");
         assert!(Timestamp::now().duration_since(began).as_millis() < 2_900, "{said}: a local activity has 3 s");
     }
@@ -131,9 +133,11 @@ async fn a_digest_follows_the_query_and_outlives_its_database() -> Result<()> {
     let mut team = Team::start().await?;
     let folder = tempfile::tempdir()?;
     let store = sqlite(folder.path()).await?;
-    let directory = Arc::new(TeamDirectory::new(Source::Query(team.query(RIGHT)?, "the team's database".to_owned())));
+    let directory =
+        Arc::new(TeamDirectory::new(DirectorySource::Query(team.query(RIGHT)?, "the team's database".to_owned())));
     let settings = Settings { unknown_recipients: UnknownRecipients::Wait, ..settings("after 1s", "after 1s") };
-    let deps = Deps { directory: Some(directory), ..activities(store.clone(), "smtp://127.0.0.1:1", settings)? };
+    let deps =
+        StepServices { directory: Some(directory), ..activities(store.clone(), "smtp://127.0.0.1:1", settings)? };
     let sent_to = async |run: u64, user: &str| {
         let (key, now) = (key("activity", user), Timestamp::now());
         let window = Window { digest_id: key.digest_id("run", run), key, opened_at: now, due_at: now };
@@ -153,6 +157,6 @@ async fn a_digest_follows_the_query_and_outlives_its_database() -> Result<()> {
     count(folder.path(), aged).await?;
     assert_eq!(sent_to(3, "1").await?, "ann@new.example", "the last answer serves for a day");
     let error = sent_to(4, "2").await.err().context("nothing is known of bo")?;
-    assert!(matches!(error.downcast_ref::<Error>(), Some(Error::Directory(_))), "{error}");
+    assert!(matches!(error.downcast_ref::<StepError>(), Some(StepError::Directory(_))), "{error}");
     Ok(())
 }

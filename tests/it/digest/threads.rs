@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use jiff::{SignedDuration, Timestamp};
 use tidings_activities::{
-    Cancellable,
+    CancellableResult,
     digest::{claim, render, send},
 };
 use tidings_harness::{
@@ -13,13 +13,13 @@ use tidings_harness::{
 };
 use tidings_model::{
     Key,
-    step::{ClaimAnswer, RenderInput, Rendered, Sent},
-    window::{Outcome, Window},
+    step::{ClaimAnswer, RenderAnswer, RenderInput, SendAnswer},
+    window::{DigestOutcome, Window},
 };
-use tidings_services::Deps;
+use tidings_services::StepServices;
 
 /// Sends the `n`th digest of a key: an event about each of these entities. One task opened the first three, so that they have one time.
-async fn digest(deps: &Deps, key: &Key, n: u64, entities: &[&str]) -> Result<()> {
+async fn digest(deps: &StepServices, key: &Key, n: u64, entities: &[&str]) -> Result<()> {
     let now = Timestamp::now();
     let opened_at: Timestamp =
         "2026-11-21T12:00:00Z".parse::<Timestamp>()? + SignedDuration::from_mins(i64::try_from(n / 4)?);
@@ -31,10 +31,12 @@ async fn digest(deps: &Deps, key: &Key, n: u64, entities: &[&str]) -> Result<()>
     let claimed = claim::run(deps, &claim_of(&window, events.collect())).await?;
     let ClaimAnswer::Claimed { rendered: stored, .. } = claimed else { anyhow::bail!("not claimed: {claimed:?}") };
     let input = RenderInput { asked_at: now, window: window.clone(), stored, too_large: None };
-    ensure!(render::run(deps, &input).await? == Rendered::Stored);
+    ensure!(render::run(deps, &input).await? == RenderAnswer::Stored);
     let input = send_of(&window, now);
     let sent = send::run(deps, &input, std::future::pending()).await?;
-    ensure!(matches!(&sent, Cancellable::Done(Sent::Closed { closed, .. }) if closed.outcome == Outcome::Sent));
+    ensure!(
+        matches!(&sent, CancellableResult::Done(SendAnswer::Closed { closed, .. }) if closed.outcome == DigestOutcome::Sent)
+    );
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use futures::future::try_join_all;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use tidings_activities::{
-    Cancellable,
+    CancellableResult,
     digest::{claim, send},
 };
 use tidings_harness::{
@@ -20,19 +20,19 @@ use tidings_harness::{
 };
 use tidings_model::{
     Key, RelaysToday, Retract,
-    command::Order,
+    command::CommandContext,
     names,
-    process::{Process, digest_section},
+    process::{ProcessRecord, digest_section},
     records::{AuditEntry, Preferences, Recipient},
     settings::{Settings, UnknownRecipients},
-    step::{ClaimAnswer, ClaimInput, SendInput, Sent},
-    window::{Closed, Outcome, Wait, Window},
+    step::{ClaimAnswer, ClaimInput, SendAnswer, SendDigestInput},
+    window::{DigestOutcome, WaitReason, Window, WindowEnd},
 };
 use tidings_needs::needs;
 use tidings_proto::v1;
-use tidings_services::{Deps, Error, relays::BreakerCommand};
-use tidings_store::{Sqlite, prelude::*};
-use tidings_workflows::{Digest, Stage};
+use tidings_services::{StepError, StepServices, relays::BreakerCommand};
+use tidings_store::{SqliteStore, prelude::*};
+use tidings_workflows::{Digest, DigestStage};
 
 const MINUTE: Duration = Duration::from_mins(1);
 const BOTH: [&str; 2] = ["e1", "e2"];
@@ -44,15 +44,15 @@ fn ann(address: &str, locale: &str) -> Recipient {
 }
 
 fn entry(now: Timestamp) -> AuditEntry {
-    Order { by: "carol".to_owned(), why: "ticket".to_owned() }.entry("preferences", now)
+    CommandContext { by: "carol".to_owned(), why: "ticket".to_owned() }.audit_entry("preferences", now)
 }
 
 /// A claimed digest of two events for ann, whose relay is behind `deps`.
 struct Waits {
     _folder: tempfile::TempDir,
-    store: Arc<Sqlite>,
+    store: Arc<SqliteStore>,
     relay: Relay,
-    deps: Deps,
+    deps: StepServices,
     window: Window,
     made: Timestamp,
 }
@@ -80,21 +80,21 @@ impl Waits {
     }
 
     /// An attempt this long after the claim, by a workflow that does not say what it waited for.
-    async fn attempt(&self, after: SignedDuration) -> Result<Sent> {
+    async fn attempt(&self, after: SignedDuration) -> Result<SendAnswer> {
         self.attempt_after(after, None).await
     }
 
-    async fn attempt_after(&self, later: SignedDuration, after: Option<Wait>) -> Result<Sent> {
-        let input = SendInput { after, ..send_of(&self.window, self.made + later) };
+    async fn attempt_after(&self, later: SignedDuration, after: Option<WaitReason>) -> Result<SendAnswer> {
+        let input = SendDigestInput { after, ..send_of(&self.window, self.made + later) };
         match send::run(&self.deps, &input, std::future::pending()).await? {
-            Cancellable::Done(sent) => Ok(sent),
-            Cancellable::Cancelled => anyhow::bail!("nobody cancelled the attempt"),
+            CancellableResult::Done(sent) => Ok(sent),
+            CancellableResult::Cancelled => anyhow::bail!("nobody cancelled the attempt"),
         }
     }
 
-    async fn ends(&self, after: SignedDuration) -> Result<Closed> {
+    async fn ends(&self, after: SignedDuration) -> Result<WindowEnd> {
         match self.attempt(after).await? {
-            Sent::Closed { closed, .. } => Ok(closed),
+            SendAnswer::Closed { closed, .. } => Ok(closed),
             other => anyhow::bail!("{other:?}"),
         }
     }
@@ -115,7 +115,7 @@ impl Waits {
     }
 
     async fn open_breakers(&self) -> Result<Vec<String>> {
-        let kept = RelaysToday::of(&self.deps.settings).breakers(self.store.breakers().await?);
+        let kept = RelaysToday::from_settings(&self.deps.settings).breakers(self.store.breakers().await?);
         Ok(kept.into_iter().filter(|(_, kept)| kept.breaker.open.is_some()).map(|(name, _)| name).collect())
     }
 
@@ -149,19 +149,20 @@ async fn no_attempt_is_made_while_the_recipient_pauses() -> Result<()> {
         waits.store.put_preferences(waits.key(), &chosen, None, &entry(Timestamp::now())).await
     };
     choose(Some(until)).await?;
-    for wait in [Some(Wait::Retry), Some(Wait::Flushed), Some(Wait::Urgent), None] {
-        let Sent::Waiting { until: at, why, moment, .. } = waits.attempt_after(SignedDuration::ZERO, wait).await?
+    for wait in [Some(WaitReason::Retry), Some(WaitReason::Flushed), Some(WaitReason::Urgent), None] {
+        let SendAnswer::Waiting { until: at, why, moment, .. } =
+            waits.attempt_after(SignedDuration::ZERO, wait).await?
         else {
             anyhow::bail!("an attempt after {wait:?}");
         };
         ensure!(why.starts_with("paused until "), "{why}");
         // A workflow that waits for no moment is not woken by the end of the pause, and asks again.
-        let asks_again = wait != Some(Wait::Retry);
+        let asks_again = wait != Some(WaitReason::Retry);
         ensure!(moment != asks_again && (at < until) == asks_again && at > waits.made, "{wait:?}: {at}");
     }
     ensure!(waits.relay.mails().is_empty());
     choose(None).await?;
-    ensure!(waits.ends(SignedDuration::ZERO).await?.outcome == Outcome::Sent);
+    ensure!(waits.ends(SignedDuration::ZERO).await?.outcome == DigestOutcome::Sent);
     Ok(())
 }
 
@@ -188,7 +189,7 @@ async fn until_a_dot_a_message_follows_each_change_under_its_message_id() -> Res
     ] {
         let waits = Waits::start(settings("after 1s", "after 1s")).await?;
         waits.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".to_owned())).times(1));
-        ensure!(matches!(waits.attempt(SignedDuration::ZERO).await?, Sent::Deferred { .. }), "{change:?}");
+        ensure!(matches!(waits.attempt(SignedDuration::ZERO).await?, SendAnswer::Deferred { .. }), "{change:?}");
         let mut after = SignedDuration::from_secs(50);
         match change {
             Change::Nothing => {}
@@ -198,7 +199,7 @@ async fn until_a_dot_a_message_follows_each_change_under_its_message_id() -> Res
             Change::Language => waits.is("ann@example.com", "de").await?,
             Change::Old => after = SignedDuration::from_mins(90),
         }
-        assert_eq!(waits.ends(after).await?.outcome, Outcome::Sent, "{change:?}");
+        assert_eq!(waits.ends(after).await?.outcome, DigestOutcome::Sent, "{change:?}");
         assert_eq!(waits.remakes().await?, why.into_iter().collect::<Vec<_>>(), "{change:?}");
         let mails = waits.relay.mails();
         let [mail] = &mails[..] else { anyhow::bail!("{change:?}: not one mail") };
@@ -228,7 +229,7 @@ async fn a_digest_with_nothing_left_to_send_ends_as_skipped() -> Result<()> {
             _ => waits.store.put_consent(waits.key(), false, &entry(Timestamp::now())).await?,
         }
         let closed = waits.ends(SignedDuration::ZERO).await?;
-        assert_eq!((closed.outcome, closed.why.as_str()), (Outcome::Skipped, says));
+        assert_eq!((closed.outcome, closed.why.as_str()), (DigestOutcome::Skipped, says));
         assert!(waits.relay.mails().is_empty());
     }
     Ok(())
@@ -241,7 +242,7 @@ async fn what_was_seen_while_the_message_waited_is_not_in_it() -> Result<()> {
     settings.digests.get_mut("activity").context("no digest type")?.seen = Some(service.settings()?);
     let waits = Waits::start(settings).await?;
     service.says(Says::Json(json!({"seen": ["e1"]})));
-    assert_eq!(waits.ends(SignedDuration::from_mins(5)).await?.outcome, Outcome::Sent);
+    assert_eq!(waits.ends(SignedDuration::from_mins(5)).await?.outcome, DigestOutcome::Sent);
     assert_eq!((service.asked().len(), waits.remakes().await?), (2, vec!["1 event seen elsewhere".to_owned()]));
     let text = text(&waits.relay.mail(0).context("no mail")?)?;
     assert!(!text.contains("Event e1") && text.contains("Event e2"), "{text}");
@@ -255,7 +256,7 @@ async fn a_message_that_waits_goes_where_the_teams_own_directory_says_now() -> R
         let service = TeamService::start(says).await?;
         let mut waits = Waits::start(settings("after 1s", "after 1s")).await?;
         waits.deps.directory = Some(service.directory()?);
-        assert_eq!(waits.ends(SignedDuration::ZERO).await?.outcome, Outcome::Sent);
+        assert_eq!(waits.ends(SignedDuration::ZERO).await?.outcome, DigestOutcome::Sent);
         assert_eq!(waits.relay.mail(0).context("no mail")?.to, [to]);
     }
     Ok(())
@@ -267,17 +268,17 @@ async fn a_message_waits_for_a_missing_recipient_as_a_window_does() -> Result<()
     let ann = Says::Json(json!({"email": "ann@example.com", "name": "Ann", "zone": "Europe/Berlin", "locale": "en"}));
     let (held, minute, week) =
         (SignedDuration::from_hours(240), SignedDuration::from_mins(2), SignedDuration::from_hours(168));
-    for (says, after, outcome) in [(ann, minute, Outcome::Sent), (not_found(), week, Outcome::Unknown)] {
+    for (says, after, outcome) in [(ann, minute, DigestOutcome::Sent), (not_found(), week, DigestOutcome::Unknown)] {
         let service = TeamService::start(not_found()).await?;
         let mut waits = Waits::start(settings("after 1s", "after 1s")).await?;
         waits.deps.directory = Some(service.directory()?);
         // However long it waited for something else.
         let sent = waits.attempt(held).await?;
         let why = "the team's directory does not know the recipient";
-        ensure!(matches!(&sent, Sent::Waiting { why: is, .. } if is == why), "{sent:?}");
+        ensure!(matches!(&sent, SendAnswer::Waiting { why: is, .. } if is == why), "{sent:?}");
         service.says(says);
         assert_eq!(waits.ends(held + after).await?.outcome, outcome);
-        assert_eq!(waits.relay.mails().len(), usize::from(outcome == Outcome::Sent));
+        assert_eq!(waits.relay.mails().len(), usize::from(outcome == DigestOutcome::Sent));
     }
     Ok(())
 }
@@ -289,12 +290,14 @@ async fn without_its_table_a_message_goes_out_unless_events_left_it() -> Result<
         if leaves {
             // A call that took the event out, and made no message.
             let off = ["share".to_owned()].into();
-            waits.store.withdraw(&waits.window, &off, &BTreeSet::new(), Timestamp::now()).await?;
+            waits.store.withdraw_events(&waits.window, &off, &BTreeSet::new(), Timestamp::now()).await?;
         }
         waits.deps.settings.digests.clear();
         match waits.attempt(SignedDuration::ZERO).await? {
-            Sent::Closed { closed, .. } => ensure!(!leaves && closed.outcome == Outcome::Sent, "{closed:?}"),
-            sent => ensure!(leaves && matches!(sent, Sent::Waiting { .. }), "{sent:?}"),
+            SendAnswer::Closed { closed, .. } => {
+                ensure!(!leaves && closed.outcome == DigestOutcome::Sent, "{closed:?}");
+            }
+            sent => ensure!(leaves && matches!(sent, SendAnswer::Waiting { .. }), "{sent:?}"),
         }
         assert_eq!(waits.relay.mails().len(), usize::from(!leaves));
     }
@@ -306,13 +309,16 @@ async fn a_message_of_a_type_that_only_another_worker_knows_is_left_to_that_one(
     for (queue, leaves) in [("elsewhere", false), (names::TASK_QUEUE, true)] {
         let mut waits = Waits::start(settings("after 1s", "after 1s")).await?;
         waits.deps.settings.digests.clear();
-        let mut other =
-            Process { id: uuid::Uuid::nil(), seen_at: waits.store.clock().await?, profile: worker_profile() };
+        let mut other = ProcessRecord {
+            id: uuid::Uuid::nil(),
+            seen_at: waits.store.database_clock().await?,
+            profile: worker_profile(),
+        };
         other.profile.sections.insert(digest_section("activity"), "aa".to_owned());
         queue.clone_into(&mut other.profile.task_queue);
         waits.store.put_process(&other).await?;
         let sent = send::run(&waits.deps, &send_of(&waits.window, waits.made), std::future::pending()).await;
-        assert_eq!(matches!(sent, Err(Error::OtherWorker(_))), leaves, "{queue}");
+        assert_eq!(matches!(sent, Err(StepError::OtherWorker(_))), leaves, "{queue}");
         assert_eq!(waits.relay.mails().len(), usize::from(!leaves), "{queue}");
     }
     Ok(())
@@ -322,10 +328,10 @@ async fn a_message_of_a_type_that_only_another_worker_knows_is_left_to_that_one(
 async fn after_a_dot_a_message_follows_no_change() -> Result<()> {
     let waits = Waits::start(settings("after 1s", "after 1s")).await?;
     waits.relay.fault(Fault::new(At::Dot, Act::KeepAndReply("451 4.3.0 later".to_owned())).times(1));
-    ensure!(matches!(waits.attempt(SignedDuration::ZERO).await?, Sent::Deferred { .. }));
+    ensure!(matches!(waits.attempt(SignedDuration::ZERO).await?, SendAnswer::Deferred { .. }));
     waits.retract("e1").await?;
     waits.is("ann@example.org", "de").await?;
-    assert_eq!(waits.ends(SignedDuration::from_hours(8)).await?.outcome, Outcome::Sent);
+    assert_eq!(waits.ends(SignedDuration::from_hours(8)).await?.outcome, DigestOutcome::Sent);
     let mails = waits.relay.mails();
     let [first, second] = &mails[..] else { anyhow::bail!("not two mails") };
     ensure!(first.bytes() == second.bytes() && first.to == second.to, "the attempts sent different messages");
@@ -346,11 +352,11 @@ fn new_sender(settings: &mut Settings) -> Result<()> {
 async fn a_breaker_that_opened_for_a_former_sender_does_not_hold_todays_back() -> Result<()> {
     let mut waits = Waits::start(settings("after 1s", "after 1s")).await?;
     waits.relay.fault(Fault::new(At::Mail, Act::Reply(NOT_OURS.to_owned())).times(1));
-    ensure!(matches!(waits.attempt(SignedDuration::ZERO).await?, Sent::Waiting { .. }));
+    ensure!(matches!(waits.attempt(SignedDuration::ZERO).await?, SendAnswer::Waiting { .. }));
     assert_eq!(waits.open_breakers().await?, ["default"]);
     waits.configure(new_sender)?;
     assert_eq!(waits.open_breakers().await?, [""; 0]);
-    assert_eq!(waits.ends(SignedDuration::from_secs(5)).await?.outcome, Outcome::Sent);
+    assert_eq!(waits.ends(SignedDuration::from_secs(5)).await?.outcome, DigestOutcome::Sent);
     assert_eq!(waits.relay.mail(0).context("no mail")?.from, "digest@new.example");
     Ok(())
 }
@@ -359,15 +365,15 @@ async fn a_breaker_that_opened_for_a_former_sender_does_not_hold_todays_back() -
 async fn a_refusal_of_a_former_sender_costs_its_message_an_attempt_and_opens_no_breaker() -> Result<()> {
     let mut waits = Waits::start(settings("after 1s", "after 1s")).await?;
     waits.relay.fault(Fault::new(At::Dot, Act::Reply("451 4.3.0 later".to_owned())).times(1));
-    ensure!(matches!(waits.attempt(SignedDuration::ZERO).await?, Sent::Deferred { .. }));
+    ensure!(matches!(waits.attempt(SignedDuration::ZERO).await?, SendAnswer::Deferred { .. }));
     waits.configure(new_sender)?;
     for at in [At::Mail, At::Rcpt] {
         waits.relay.fault(Fault::new(at, Act::Reply(NOT_OURS.to_owned())).times(1));
         let sent = waits.attempt(SignedDuration::from_mins(1)).await?;
-        ensure!(matches!(sent, Sent::Deferred { .. }), "{at:?}: {sent:?}");
+        ensure!(matches!(sent, SendAnswer::Deferred { .. }), "{at:?}: {sent:?}");
         assert_eq!(waits.open_breakers().await?, [""; 0]);
     }
-    assert_eq!(waits.ends(SignedDuration::from_mins(6)).await?.outcome, Outcome::Sent);
+    assert_eq!(waits.ends(SignedDuration::from_mins(6)).await?.outcome, DigestOutcome::Sent);
     assert_eq!(waits.relay.mail(0).context("no mail")?.from, "digest@tidings.example", "after a dot its bytes stand");
     Ok(())
 }
@@ -377,7 +383,7 @@ async fn a_relay_with_another_name_is_still_left_alone_and_one_that_is_gone_is_n
     for was in [true, false] {
         let mut waits = Waits::start(settings("after 1s", "after 1s")).await?;
         BreakerCommand::Open.carry_out(&*waits.store, "default", "carol", "they are moving", Timestamp::now()).await?;
-        ensure!(matches!(waits.attempt(SignedDuration::ZERO).await?, Sent::Waiting { .. }));
+        ensure!(matches!(waits.attempt(SignedDuration::ZERO).await?, SendAnswer::Waiting { .. }));
         waits.configure(|settings| {
             let relay = settings.relays.remove("default").context("no relay")?;
             settings.relays.insert("second".to_owned(), relay);
@@ -387,7 +393,7 @@ async fn a_relay_with_another_name_is_still_left_alone_and_one_that_is_gone_is_n
         })?;
         assert_eq!(waits.open_breakers().await?, if was { vec!["second"] } else { vec![] });
         let sent = waits.attempt(SignedDuration::from_mins(5)).await?;
-        ensure!(matches!(sent, Sent::Waiting { .. }) == was, "{was}: {sent:?}");
+        ensure!(matches!(sent, SendAnswer::Waiting { .. }) == was, "{was}: {sent:?}");
     }
     Ok(())
 }
@@ -400,7 +406,7 @@ async fn a_retract_during_undo_takes_the_event_out_of_the_message() -> Result<()
     let env = Env::start(settings).await?;
     let key = key("activity", "ann");
     try_join_all(BOTH.map(|id| env.events.emit(event(&key, id)))).await?;
-    env.reaches(&key, Stage::Undoable).await?;
+    env.reaches(&key, DigestStage::Undoable).await?;
     let Key { tenant, digest_type: digest, user } = key.clone();
     let retract = v1::Retract { tenant, digest, user, event_id: "e1".to_owned(), ..v1::Retract::default() };
     env.events.retract(retract).await?;

@@ -16,7 +16,7 @@ use tidings_harness::{
     signals::{json_events, malformed, signal},
     wait::eventually,
 };
-use tidings_model::api_token::Scope;
+use tidings_model::api_token::TokenScope;
 use tidings_needs::needs;
 
 const MINUTE: Duration = Duration::from_mins(1);
@@ -244,7 +244,7 @@ async fn each_example_of_the_document_succeeds_on_a_real_server() -> Result<()> 
     fs::write(&file, format!("{}choices = [\"weekly mon 08:00\"]\n", fs::read_to_string(&file)?))?;
     cli.import(&[key("activity", "ann"), key("activity", "bo")].into()).await?;
     cli.start_worker()?;
-    let mut walk = Walk::new(Api::start(&cli, &Scope::ALL.map(Scope::name)).await?);
+    let mut walk = Walk::new(Api::start(&cli, &TokenScope::ALL.map(TokenScope::name)).await?);
     walk.call_all(&["putRecipient", "postRecipients", "patchRecipient", "getRecipient", "listRecipients"]).await?;
     walk.call_all(&["putSuppression", "getSuppression", "listSuppressions", "deleteSuppression"]).await?;
     walk.digests().await?;

@@ -22,7 +22,7 @@ use tidings_harness::{
     python::python,
     reverse_proxy::{HOST, Program, ReverseProxy},
 };
-use tidings_model::{Key, Link, link_keys::LinkKeys};
+use tidings_model::{Key, UnsubscribeLink, link_keys::LinkKeys};
 use tidings_needs::needs;
 use uuid::Uuid;
 
@@ -127,7 +127,7 @@ fn post(path: &str, kind: &str, body: &str) -> Value {
 
 fn unsubscribe_path() -> Result<String> {
     let key = Key::new("acme".into(), "activity".into(), "ann".into())?;
-    let link = Link::Unsubscribe { key, message: Uuid::from_u128(7), generation: 0 };
+    let link = UnsubscribeLink::Unsubscribe { key, message: Uuid::from_u128(7), generation: 0 };
     Ok(format!("/u/{}", link.token(&KEYS.parse::<LinkKeys>()?).context("no key")?))
 }
 

@@ -23,12 +23,12 @@ use tidings_harness::{
 use tidings_model::{
     link_keys::LinkKeys,
     names,
-    records::{MessageRecord, MessageState, Reason},
+    records::{MessageRecord, MessageState, SuppressionReason},
     settings::{ReturnPath, Settings},
 };
 use tidings_needs::needs;
-use tidings_operations::submit::{Submission, To};
-use tidings_services::Deps;
+use tidings_operations::submit::{MessageSubmission, SubmissionRecipient};
+use tidings_services::StepServices;
 use tidings_store::prelude::*;
 use tokio::io::AsyncWriteExt as _;
 
@@ -83,10 +83,10 @@ impl Sent {
         Ok((code, String::from_utf8(said)?))
     }
 
-    async fn state(&self) -> Result<(MessageState, Vec<Reason>)> {
+    async fn state(&self) -> Result<(MessageState, Vec<SuppressionReason>)> {
         let store = &self.messages.env.store;
         let message = store.message(of("k").message_id()).await?.context("no message")?;
-        Ok((message.state, store.suppressed("acme", ANN).await?))
+        Ok((message.state, store.suppression_reasons("acme", ANN).await?))
     }
 }
 
@@ -136,7 +136,7 @@ async fn only_a_report_with_our_signature_changes_anything() -> Result<()> {
         let read = sent.read(&["--recipient", &recipient], &real, &rotated).await?;
         assert!(counted(name)(&read), "{read:?}");
     }
-    assert_eq!(sent.state().await?, (MessageState::Failed, vec![Reason::HardBounce]));
+    assert_eq!(sent.state().await?, (MessageState::Failed, vec![SuppressionReason::HardBounce]));
     Ok(())
 }
 
@@ -162,7 +162,7 @@ async fn a_maildir_is_read_once_and_by_several_readers() -> Result<()> {
     let (first, second) = tokio::try_join!(read(), read())?;
     assert_eq!((first.0, second.0), (0, 0), "{first:?} {second:?}");
     assert!(counted("recorded")(&first) ^ counted("recorded")(&second), "{first:?} {second:?}");
-    assert_eq!(sent.state().await?, (MessageState::Sent, vec![Reason::Complaint]));
+    assert_eq!(sent.state().await?, (MessageState::Sent, vec![SuppressionReason::Complaint]));
     assert_eq!(fs::read_dir(folder.join("new"))?.count(), 0);
     assert!(folder.join("cur/1:2,S").is_file() && folder.join("cur/2:2,S").is_file());
     let (code, _) = sent.read(&["--maildir", "/nonexistent"], "", &sent.keys).await?;
@@ -194,16 +194,17 @@ async fn a_real_postfix_returns_what_no_mailbox_takes() -> Result<()> {
     assert!(owned.success());
     let postfix = Postfix::start(&program)?;
     let Env { store, settings, temporal, .. } = &sent.messages.env;
-    let deps: Deps = activities(store.clone(), &postfix.url(), settings.clone())?;
-    let worker = Running::start(temporal.clone(), tidings::registration::transactional(names::TASK_QUEUE, deps)?)?;
+    let deps: StepServices = activities(store.clone(), &postfix.url(), settings.clone())?;
+    let worker =
+        Running::start(temporal.clone(), tidings::registration::transactional_worker(names::TASK_QUEUE, deps)?)?;
     for (domain, state, why, suppressed) in [
-        ("unknown", MessageState::Failed, "bounced: 5.1.1", vec![Reason::HardBounce]),
+        ("unknown", MessageState::Failed, "bounced: 5.1.1", vec![SuppressionReason::HardBounce]),
         ("full", MessageState::Failed, "soft bounce: 5.2.2", vec![]),
         ("silent", MessageState::Failed, "soft bounce: 4.4.1", vec![]),
     ] {
         let address = format!("ann@{domain}.example");
-        let to = To::Address { address: address.parse()?, name: String::new() };
-        let accepted = sent.messages.send(&Submission { to, ..submission(domain) }).await?;
+        let to = SubmissionRecipient::Address { address: address.parse()?, name: String::new() };
+        let accepted = sent.messages.send(&MessageSubmission { to, ..submission(domain) }).await?;
         let failed = async || {
             let message = store.message(accepted.message.id).await?;
             Ok(message.filter(|message| message.state == MessageState::Failed))
@@ -212,7 +213,7 @@ async fn a_real_postfix_returns_what_no_mailbox_takes() -> Result<()> {
         let MessageRecord { state: found, why: said, .. } = returned;
         assert_eq!(found, state, "{domain}");
         assert!(said.starts_with(why), "{domain}: {said}");
-        assert_eq!(store.suppressed("acme", &address).await?, suppressed, "{domain}");
+        assert_eq!(store.suppression_reasons("acme", &address).await?, suppressed, "{domain}");
         let [report] = &store.delivery_events(accepted.message.id).await?[..] else { panic!("not one report") };
         assert!(report.received_at <= Timestamp::now());
     }
@@ -229,12 +230,13 @@ async fn a_real_exim_returns_what_other_servers_refuse() -> Result<()> {
     sent.configure()?;
     let Env { store, settings, temporal, relay: internet, .. } = &sent.messages.env;
     let exim = Exim::start(internet)?;
-    let deps: Deps = activities(store.clone(), &exim.url(), settings.clone())?;
-    let worker = Running::start(temporal.clone(), tidings::registration::transactional(names::TASK_QUEUE, deps)?)?;
+    let deps: StepServices = activities(store.clone(), &exim.url(), settings.clone())?;
+    let worker =
+        Running::start(temporal.clone(), tidings::registration::transactional_worker(names::TASK_QUEUE, deps)?)?;
     let maildir = exim.maildir();
     let maildir = maildir.to_str().context("no name")?;
     for (domain, reply, why, suppressed) in [
-        ("unknown", "550 5.1.1 no such user", "bounced: 5.1.1", vec![Reason::HardBounce]),
+        ("unknown", "550 5.1.1 no such user", "bounced: 5.1.1", vec![SuppressionReason::HardBounce]),
         ("policy", "550 5.7.1 rejected by policy", "refused by policy: 5.7.1", vec![]),
         ("bare", "550 administrative prohibition", "soft bounce: 5.0.0", vec![]),
         ("full", "452 4.2.2 mailbox full", "soft bounce: 4.2.2", vec![]),
@@ -243,8 +245,8 @@ async fn a_real_exim_returns_what_other_servers_refuse() -> Result<()> {
     ] {
         let address = format!("ann@{domain}.example");
         internet.fault(Fault::new(At::Rcpt, Act::Reply(reply.to_owned())).to(&address));
-        let to = To::Address { address: address.parse()?, name: String::new() };
-        let accepted = sent.messages.send(&Submission { to, ..submission(domain) }).await?;
+        let to = SubmissionRecipient::Address { address: address.parse()?, name: String::new() };
+        let accepted = sent.messages.send(&MessageSubmission { to, ..submission(domain) }).await?;
         let failed = async || {
             let (code, said) = sent.read(&["--maildir", maildir], "", &sent.keys).await?;
             assert_eq!(code, 0, "{said}");
@@ -253,7 +255,7 @@ async fn a_real_exim_returns_what_other_servers_refuse() -> Result<()> {
         };
         let returned = eventually(domain, MINUTE, failed).await.with_context(|| exim.log())?;
         assert!(returned.why.starts_with(why), "{domain}: {}", returned.why);
-        assert_eq!(store.suppressed("acme", &address).await?, suppressed, "{domain}");
+        assert_eq!(store.suppression_reasons("acme", &address).await?, suppressed, "{domain}");
         assert_eq!(store.delivery_events(accepted.message.id).await?.len(), 1, "{domain}");
     }
     worker.stop()

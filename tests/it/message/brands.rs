@@ -10,14 +10,14 @@ use tidings_harness::{
     wait::wait_for_emails,
     worker::Running,
 };
-use tidings_mail::render::Renderer;
+use tidings_mail::render::TemplateRenderer;
 use tidings_model::{
     Key, names,
     records::Recipient,
-    settings::{Brand, Settings, TenantSettings},
+    settings::{Settings, TenantBrand, TenantSettings},
 };
 use tidings_needs::needs;
-use tidings_services::Deps;
+use tidings_services::StepServices;
 use tidings_store::prelude::*;
 
 use super::one_click::Served;
@@ -26,7 +26,7 @@ const MINUTE: Duration = Duration::from_mins(1);
 
 /// The looks of the tenant acme. Recipients without a language read German.
 fn branded(settings: &mut Settings) {
-    let brand = Brand {
+    let brand = TenantBrand {
         name: Some("Acme & Söhne".to_owned()),
         logo_url: Some("https://acme.example/logo.png".to_owned()),
         colour: "#8a1c4a".parse().ok(),
@@ -48,7 +48,10 @@ fn latest(env: &Env) -> Result<(String, String)> {
 async fn sent(env: &Env, tenant: &str, already: usize) -> Result<(String, String)> {
     let ann = Key::new(tenant.to_owned(), "activity".to_owned(), "ann".to_owned())?;
     env.store
-        .put_recipients(&[Recipient { locale: String::new(), ..Recipient::invented(&ann) }], jiff::Timestamp::now())
+        .put_recipients(
+            &[Recipient { locale: String::new(), ..Recipient::for_development(&ann) }],
+            jiff::Timestamp::now(),
+        )
         .await?;
     env.events.emit(event(&ann, "e1")).await?;
     wait_for_emails(&env.relay, already + 1, MINUTE).await?;
@@ -64,9 +67,10 @@ async fn a_tenants_digest_has_its_looks_and_its_words() -> Result<()> {
     let words = env.folder.path().join("words/acme");
     fs::create_dir_all(&words)?;
     fs::write(words.join("de.ftl"), "times_zone = Zeiten wie in { $zone }, meint Acme.\n")?;
-    let renderer = Arc::new(Renderer::new(Some(env.folder.path()))?);
-    let deps = Deps { renderer, ..env.activities()? };
-    env.worker = Some(Running::start(env.temporal.clone(), tidings::registration::digests(names::TASK_QUEUE, deps)?)?);
+    let renderer = Arc::new(TemplateRenderer::new(Some(env.folder.path()))?);
+    let deps = StepServices { renderer, ..env.activities()? };
+    env.worker =
+        Some(Running::start(env.temporal.clone(), tidings::registration::digest_worker(names::TASK_QUEUE, deps)?)?);
 
     let (html, text) = sent(&env, "acme", 0).await?;
     for part in [

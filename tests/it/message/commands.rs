@@ -14,12 +14,12 @@ use tidings_harness::{
     wait::eventually,
 };
 use tidings_model::{
-    message::{command::Retry, contract::Retried},
+    message::{command::RetryCommand, contract::RetryResult},
     records::MessageState,
-    window::Outcome,
+    window::DigestOutcome,
 };
 use tidings_needs::needs;
-use tidings_workflows::message::Stage;
+use tidings_workflows::message::MessageStage;
 
 const MINUTE: Duration = Duration::from_mins(1);
 
@@ -34,11 +34,11 @@ async fn a_cancel_between_attempts_ends_the_message() -> Result<()> {
         let status = messages.waits(&k).await?;
         assert_eq!(
             (status.state, status.failed, messages.record(&k).await?.state),
-            (Stage::Deferred, 1, MessageState::Deferred)
+            (MessageStage::Deferred, 1, MessageState::Deferred)
         );
         if by_operator {
             let cancelled = messages.tell(&k).cancel(order()).await?;
-            assert_eq!(cancelled.closed.map(|closed| closed.outcome), Some(Outcome::Dropped));
+            assert_eq!(cancelled.closed.map(|closed| closed.outcome), Some(DigestOutcome::Dropped));
         } else {
             messages.workflow(&k).cancel(WorkflowCancelOptions::default()).await?;
         }
@@ -97,8 +97,8 @@ async fn a_retry_command_starts_the_next_attempt_at_once() -> Result<()> {
     messages.env.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).times(1));
     messages.send(&submission("k")).await?;
     messages.reaches(&k, MessageState::Deferred).await?;
-    let answer = messages.tell(&k).retry(Retry { order: order(), may_duplicate: false }).await?;
-    assert_eq!((answer, messages.ended(&k).await?), (Retried::Queued, MessageState::Sent));
+    let answer = messages.tell(&k).retry(RetryCommand { order: order(), may_duplicate: false }).await?;
+    assert_eq!((answer, messages.ended(&k).await?), (RetryResult::Queued, MessageState::Sent));
     assert_eq!(messages.env.relay.mails().len(), 1);
     messages.replays(&k).await
 }

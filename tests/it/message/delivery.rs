@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use temporalio_client::WorkflowStartOptions;
 use temporalio_common::{UntypedWorkflow, data_converters::RawValue};
 use tidings::registration;
-use tidings_activities::{Cancellable, message};
+use tidings_activities::{CancellableResult, message};
 use tidings_harness::{
     env::{Env, event, key, settings},
     message_env::{ANN, MessageEnv, of, order, submission, waits},
@@ -20,18 +20,18 @@ use tidings_harness::{
 use tidings_model::{
     Provider,
     message::{
-        command::Retry,
-        contract::{Attempted, Retried, SendInput},
+        command::RetryCommand,
+        contract::{AttemptResult, MessageSendInput, RetryResult},
     },
     names,
-    records::{MessageState, Reason},
-    settings::{Guarantee, RelaySettings, StreamName},
-    step::Sent,
-    window::Outcome,
+    records::{MessageState, SuppressionReason},
+    settings::{DeliveryGuarantee, RelaySettings, StreamName},
+    step::SendAnswer,
+    window::DigestOutcome,
 };
 use tidings_needs::needs;
-use tidings_operations::submit::{Content, Refused, Submission, To};
-use tidings_services::Error;
+use tidings_operations::submit::{MessageSubmission, SubmissionContent, SubmissionRecipient, SubmitError};
+use tidings_services::StepError;
 use tidings_store::prelude::*;
 
 const MINUTE: Duration = Duration::from_mins(1);
@@ -45,8 +45,9 @@ fn contains(bytes: &[u8], text: &str) -> bool {
 async fn one_message_key_makes_one_email_however_often_it_is_sent() -> Result<()> {
     let messages = MessageEnv::start(waits(&[])).await?;
     let (key, text) = ("order-12345-confirmation", "Thank you, Ann. Your order 12345 is on its way.\n");
-    let content = Content::Parts { subject: "Your order 12345".to_owned(), text: text.to_owned(), html: None };
-    let handed_over = Submission { content, ..submission(key) };
+    let content =
+        SubmissionContent::Parts { subject: "Your order 12345".to_owned(), text: text.to_owned(), html: None };
+    let handed_over = MessageSubmission { content, ..submission(key) };
     let (first, second) = tokio::try_join!(messages.send(&handed_over), messages.send(&handed_over))?;
     assert_eq!(first.message.id, second.message.id);
     assert_eq!(messages.ended(&of(key)).await?, MessageState::Sent);
@@ -54,8 +55,8 @@ async fn one_message_key_makes_one_email_however_often_it_is_sent() -> Result<()
     let late = messages.send(&handed_over).await?;
     assert!(late.again && late.message.state == MessageState::Sent);
     assert_eq!((late.message.id, &late.message.subject), (first.message.id, &first.message.subject));
-    let other = Submission { reply_to: Some("help@example.com".parse()?), ..handed_over.clone() };
-    assert!(matches!(messages.accept(&other).await, Err(Refused::OtherContent)));
+    let other = MessageSubmission { reply_to: Some("help@example.com".parse()?), ..handed_over.clone() };
+    assert!(matches!(messages.accept(&other).await, Err(SubmitError::OtherContent)));
 
     let history: Vec<u8> = messages.history(&of(key)).await?.iter().flat_map(prost::Message::encode_to_vec).collect();
     assert!(!contains(&history, ANN) && !contains(&history, "on its way"), "no address and no body is in history");
@@ -77,18 +78,19 @@ async fn one_message_key_makes_one_email_however_often_it_is_sent() -> Result<()
 async fn a_suppressed_address_is_refused_at_once_with_the_reason() -> Result<()> {
     let mut messages = MessageEnv { worker: None, env: Env::without_worker(waits(&[])).await? };
     messages.send(&submission("before")).await?;
-    messages.suppress("bo@example.net", Reason::Complaint).await?;
-    messages.suppress(ANN, Reason::HardBounce).await?;
+    messages.suppress("bo@example.net", SuppressionReason::Complaint).await?;
+    messages.suppress(ANN, SuppressionReason::HardBounce).await?;
     for (address, stream, refused) in [
-        ("Ann@Example.net", StreamName::Transactional, Some(Reason::HardBounce)),
-        (ANN, StreamName::Bulk, Some(Reason::HardBounce)),
-        ("bo@example.net", StreamName::Bulk, Some(Reason::Complaint)),
+        ("Ann@Example.net", StreamName::Transactional, Some(SuppressionReason::HardBounce)),
+        (ANN, StreamName::Bulk, Some(SuppressionReason::HardBounce)),
+        ("bo@example.net", StreamName::Bulk, Some(SuppressionReason::Complaint)),
         ("bo@example.net", StreamName::Transactional, None),
     ] {
-        let to = To::Address { address: address.parse()?, name: String::new() };
-        let answer = messages.accept(&Submission { to, stream, ..submission(&format!("{address} {stream}")) }).await;
+        let to = SubmissionRecipient::Address { address: address.parse()?, name: String::new() };
+        let answer =
+            messages.accept(&MessageSubmission { to, stream, ..submission(&format!("{address} {stream}")) }).await;
         let reason = match &answer {
-            Err(Refused::Suppressed { reason }) => Some(*reason),
+            Err(SubmitError::Suppressed { reason }) => Some(*reason),
             Err(error) => panic!("{error}"),
             Ok(_) => None,
         };
@@ -105,10 +107,11 @@ async fn a_suppressed_address_is_refused_at_once_with_the_reason() -> Result<()>
 #[tokio::test(flavor = "multi_thread")]
 async fn an_invalid_message_is_refused_with_the_field_that_is_wrong() -> Result<()> {
     let messages = MessageEnv { worker: None, env: Env::without_worker(settings("after 1s", "after 1s")).await? };
-    let template = |name: &str| Content::Template { name: name.to_owned(), variables: serde_json::Map::new() };
+    let template =
+        |name: &str| SubmissionContent::Template { name: name.to_owned(), variables: serde_json::Map::new() };
     for (wrong, says) in [
         (submission(&"ü".repeat(50)), "the limit is 255"),
-        (Submission { content: template("nothing"), ..submission("k") }, "there is no template \"nothing\""),
+        (MessageSubmission { content: template("nothing"), ..submission("k") }, "there is no template \"nothing\""),
     ] {
         let error = messages.accept(&wrong).await.err().context(says)?.to_string();
         assert!(error.contains(says), "{error}");
@@ -140,11 +143,11 @@ async fn after_the_last_attempt_a_message_fails_and_can_be_retried() -> Result<(
     let k = of("k");
     assert_eq!(messages.ended(&k).await?, MessageState::Failed);
     assert!(messages.record(&k).await?.why.contains("the last attempt failed, too: "));
-    let answer = messages.tell(&k).retry(Retry { order: order(), may_duplicate: false }).await?;
-    assert_eq!(answer, Retried::Queued);
+    let answer = messages.tell(&k).retry(RetryCommand { order: order(), may_duplicate: false }).await?;
+    assert_eq!(answer, RetryResult::Queued);
     assert_eq!(messages.ended(&k).await?, MessageState::Sent);
-    let again = messages.tell(&k).retry(Retry { order: order(), may_duplicate: true }).await?;
-    assert!(matches!(again, Retried::Refused { why } if why == "the relay took it"));
+    let again = messages.tell(&k).retry(RetryCommand { order: order(), may_duplicate: true }).await?;
+    assert!(matches!(again, RetryResult::Refused { why } if why == "the relay took it"));
     assert_eq!(messages.ended(&k).await?, MessageState::Sent);
     assert_eq!(messages.env.relay.mails().len(), 1);
     Ok(())
@@ -164,7 +167,7 @@ async fn an_ambiguous_message_is_resent_only_to_a_deduplicating_relay() -> Resul
             settings.relays.insert(name.to_owned(), relay);
         }
         let stream = &mut settings.streams.transactional;
-        stream.guarantee = Guarantee::AtMostOnce;
+        stream.guarantee = DeliveryGuarantee::AtMostOnce;
         stream.relays = relays.iter().map(|&name| name.to_owned()).collect();
         settings.streams.bulk.relays.clone_from(&stream.relays);
         let messages = MessageEnv::start(settings).await?;
@@ -176,7 +179,7 @@ async fn an_ambiguous_message_is_resent_only_to_a_deduplicating_relay() -> Resul
         let (late, before) = (of("late"), Timestamp::now() - SignedDuration::from_hours(48));
         messages.accept(&submission("late")).await?;
         messages.env.store.begin_attempt(late.message_id(), "resend", Duration::ZERO, before).await?;
-        ensure!(messages.env.store.past_the_dot(late.message_id(), 1, before).await?);
+        ensure!(messages.env.store.mark_in_doubt(late.message_id(), 1, before).await?);
         messages.send(&submission("late")).await?;
         assert_eq!((messages.ended(&late).await?, relay.mails().len()), (MessageState::Ambiguous, mails), "{relays:?}");
     }
@@ -187,7 +190,7 @@ async fn an_ambiguous_message_is_resent_only_to_a_deduplicating_relay() -> Resul
 #[tokio::test(flavor = "multi_thread")]
 async fn an_at_most_once_stream_never_resends_an_ambiguous_message() -> Result<()> {
     let mut settings = waits(&[Duration::ZERO]);
-    settings.streams.transactional.guarantee = Guarantee::AtMostOnce;
+    settings.streams.transactional.guarantee = DeliveryGuarantee::AtMostOnce;
     let messages = MessageEnv::start(settings).await?;
     let (k, crashed) = (of("k"), of("crashed"));
     messages.env.relay.fault(Fault::new(At::Dot, Act::KeepAndClose).times(1));
@@ -199,15 +202,15 @@ async fn an_at_most_once_stream_never_resends_an_ambiguous_message() -> Result<(
     messages.accept(&submission("crashed")).await?;
     let before = Timestamp::now() - SignedDuration::from_mins(11);
     messages.env.store.begin_attempt(crashed.message_id(), "default", Duration::ZERO, before).await?;
-    ensure!(messages.env.store.past_the_dot(crashed.message_id(), 1, before).await?);
+    ensure!(messages.env.store.mark_in_doubt(crashed.message_id(), 1, before).await?);
     messages.send(&submission("crashed")).await?;
     assert_eq!(messages.ended(&crashed).await?, MessageState::Ambiguous);
     assert_eq!(messages.env.relay.mails().len(), 1);
 
-    let refused = messages.tell(&k).retry(Retry { order: order(), may_duplicate: false }).await?;
-    assert!(matches!(refused, Retried::Refused { why } if why.contains("--may-duplicate")));
-    let queued = messages.tell(&k).retry(Retry { order: order(), may_duplicate: true }).await?;
-    assert_eq!((queued, messages.ended(&k).await?), (Retried::Queued, MessageState::Sent));
+    let refused = messages.tell(&k).retry(RetryCommand { order: order(), may_duplicate: false }).await?;
+    assert!(matches!(refused, RetryResult::Refused { why } if why.contains("--may-duplicate")));
+    let queued = messages.tell(&k).retry(RetryCommand { order: order(), may_duplicate: true }).await?;
+    assert_eq!((queued, messages.ended(&k).await?), (RetryResult::Queued, MessageState::Sent));
     let [first, second] = &messages.env.relay.mails()[..] else { panic!("not two mails") };
     assert!(first.bytes() == second.bytes());
     Ok(())
@@ -218,7 +221,7 @@ async fn an_at_most_once_stream_never_resends_an_ambiguous_message() -> Result<(
 async fn a_resumed_worker_is_fenced_after_another_has_sent_the_message() -> Result<()> {
     let messages = MessageEnv { worker: None, env: Env::without_worker(waits(&[])).await? };
     messages.accept(&submission("k")).await?;
-    let input = SendInput {
+    let input = MessageSendInput {
         asked_at: Timestamp::now(),
         key: of("k"),
         failed: 0,
@@ -234,11 +237,13 @@ async fn a_resumed_worker_is_fenced_after_another_has_sent_the_message() -> Resu
     };
     let before_the_dot = async || Ok(messages.env.relay.commands().contains(&"DATA".to_owned()).then_some(()));
     eventually("the first attempt is before the dot", MINUTE, before_the_dot).await?;
-    let Cancellable::Done(Attempted { sent, .. }) = message::send(&other, &input, std::future::pending()).await? else {
+    let CancellableResult::Done(AttemptResult { sent, .. }) =
+        message::send(&other, &input, std::future::pending()).await?
+    else {
         panic!("was cancelled")
     };
-    assert!(matches!(sent, Sent::Closed { closed, .. } if closed.outcome == Outcome::Sent));
-    assert!(matches!(late_attempt.await?, Err(Error::Fenced)));
+    assert!(matches!(sent, SendAnswer::Closed { closed, .. } if closed.outcome == DigestOutcome::Sent));
+    assert!(matches!(late_attempt.await?, Err(StepError::Fenced)));
     assert_eq!(messages.classes(&of("k")).await?, ["fenced", "sent"]);
     assert_eq!(messages.env.relay.mails().len(), 1);
     Ok(())
@@ -267,7 +272,7 @@ async fn a_flood_of_digests_does_not_delay_a_message() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn bulk_messages_have_an_own_queue_and_earlier_ones_still_arrive() -> Result<()> {
     let mut messages = MessageEnv { worker: None, env: Env::without_worker(waits(&[])).await? };
-    let bulk = |key: &str| Submission { stream: StreamName::Bulk, ..submission(key) };
+    let bulk = |key: &str| MessageSubmission { stream: StreamName::Bulk, ..submission(key) };
     // An earlier version started the workflow on the queue of the digests.
     let before = messages.accept(&bulk("before")).await?.message;
     let options = WorkflowStartOptions::new(names::TASK_QUEUE, of("before").workflow_id()).build();
@@ -278,7 +283,7 @@ async fn bulk_messages_have_an_own_queue_and_earlier_ones_still_arrive() -> Resu
     messages.env.start_worker()?;
     assert_eq!(messages.ended(&of("before")).await?, MessageState::Sent);
     assert_eq!(messages.env.relay.mails().len(), 1, "the worker of the digests sends no new one");
-    let own = registration::bulk(names::TASK_QUEUE, messages.deliveries()?)?;
+    let own = registration::bulk_worker(names::TASK_QUEUE, messages.deliveries()?)?;
     let own = Running::start(messages.env.temporal.clone(), own)?;
     assert_eq!(messages.ended(&of("after")).await?, MessageState::Sent);
     assert_eq!(messages.env.relay.mails()[0].header("X-Tidings-Message")?, before.id.to_string());

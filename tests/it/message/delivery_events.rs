@@ -12,14 +12,14 @@ use tidings_harness::{
 };
 use tidings_model::{
     Key,
-    delivery_events::{Bounce, DeliveryEvent, Kind, Recorded},
-    records::{MessageState, Reason, Recipient},
-    window::Outcome,
+    delivery_events::{BounceKind, DeliveryEvent, EventEffect, ReportKind},
+    records::{MessageState, Recipient, SuppressionReason},
+    window::DigestOutcome,
 };
 use tidings_needs::needs;
 use tidings_services::{
     choices,
-    delivery_events::{self, Error},
+    delivery_events::{self, DeliveryEventError},
 };
 use tidings_store::prelude::*;
 use tidings_workflows::Digest;
@@ -27,7 +27,7 @@ use uuid::Uuid;
 
 const MINUTE: Duration = Duration::from_mins(1);
 
-fn reported(message: Uuid, kind: Kind) -> DeliveryEvent {
+fn reported(message: Uuid, kind: ReportKind) -> DeliveryEvent {
     DeliveryEvent {
         relay: Some("default".to_owned()),
         message: Some(message.to_string()),
@@ -36,10 +36,10 @@ fn reported(message: Uuid, kind: Kind) -> DeliveryEvent {
 }
 
 /// Records a provider's report and signals the digest whose consent it withdraws.
-async fn tell(env: &Env, event: DeliveryEvent) -> Result<Recorded> {
-    let recorded = delivery_events::record(&*env.store, &env.settings, event, Timestamp::now()).await?;
+async fn tell(env: &Env, event: DeliveryEvent) -> Result<EventEffect> {
+    let recorded = delivery_events::record_event(&*env.store, &env.settings, event, Timestamp::now()).await?;
     if let Some(key) = &recorded.withdrawn {
-        choices::tell(&env.temporal, key).await?;
+        choices::signal_key(&env.temporal, key).await?;
     }
     Ok(recorded)
 }
@@ -69,7 +69,7 @@ pub(super) async fn collects(env: &Env, key: &Key, event_id: &str) -> Result<()>
 }
 
 /// Emits an event, flushes, and answers with the digest's id and outcome.
-pub(super) async fn digest(env: &Env, key: &Key, event_id: &str) -> Result<(Uuid, Outcome)> {
+pub(super) async fn digest(env: &Env, key: &Key, event_id: &str) -> Result<(Uuid, DigestOutcome)> {
     collects(env, key, event_id).await?;
     env.update(key, Digest::flush, order()).await?;
     env.completed(key).await?;
@@ -84,8 +84,8 @@ async fn a_reported_hard_bounce_suppresses_only_that_address() -> Result<()> {
     know(&env, &["ann", "bo"]).await?;
     let (ann, bo) = (key("activity", "ann"), key("activity", "bo"));
     let (to_ann, outcome) = digest(&env, &ann, "e1").await?;
-    assert_eq!(outcome, Outcome::Sent);
-    let delivered = reported(to_ann, Kind::Delivered);
+    assert_eq!(outcome, DigestOutcome::Sent);
+    let delivered = reported(to_ann, ReportKind::Delivered);
     assert!(!tell(&env, delivered.clone()).await?.again);
     assert!(tell(&env, delivered).await?.again);
     assert_eq!(state(&env, to_ann).await?, (MessageState::Delivered, String::new()));
@@ -94,13 +94,13 @@ async fn a_reported_hard_bounce_suppresses_only_that_address() -> Result<()> {
     let bounced = DeliveryEvent {
         status: Some("5.1.1".to_owned()),
         diagnostic: Some("<bo@example.net> no such user".to_owned()),
-        ..reported(to_bo, Kind::Bounced(Bounce::Hard))
+        ..reported(to_bo, ReportKind::Bounced(BounceKind::Hard))
     };
     tell(&env, bounced.clone()).await?;
     tell(&env, bounced).await?;
     let why = "bounced: 5.1.1 <address> no such user".to_owned();
     assert_eq!(state(&env, to_bo).await?, (MessageState::Failed, why));
-    assert_eq!(env.store.suppressed("acme", "Bo@Example.net").await?, [Reason::HardBounce]);
+    assert_eq!(env.store.suppression_reasons("acme", "Bo@Example.net").await?, [SuppressionReason::HardBounce]);
     let breaker = env.store.breakers().await?.remove("default").context("nothing was counted")?.breaker;
     assert_eq!(breaker.bounced, 1, "once");
 
@@ -108,13 +108,16 @@ async fn a_reported_hard_bounce_suppresses_only_that_address() -> Result<()> {
     env.events.emit(event(&bo, "e2")).await?;
     env.completed(&bo).await?;
     let last = env.store.digests(&bo, 1).await?.pop().and_then(|digest| digest.closed).context("no end")?;
-    assert_eq!((last.outcome, last.why.as_str()), (Outcome::Suppressed, "the address is suppressed: hard_bounce"));
-    assert_eq!(digest(&env, &ann, "e2").await?.1, Outcome::Sent);
+    assert_eq!(
+        (last.outcome, last.why.as_str()),
+        (DigestOutcome::Suppressed, "the address is suppressed: hard_bounce")
+    );
+    assert_eq!(digest(&env, &ann, "e2").await?.1, DigestOutcome::Sent);
     assert_eq!(env.relay.mails().len(), 3);
 
-    let unknown = tell(&env, reported(Uuid::nil(), Kind::Delivered)).await;
-    let refused = unknown.err().and_then(|error| error.downcast::<Error>().ok()).context("not refused")?;
-    assert!(matches!(refused, Error::UnknownMessage), "{refused}");
+    let unknown = tell(&env, reported(Uuid::nil(), ReportKind::Delivered)).await;
+    let refused = unknown.err().and_then(|error| error.downcast::<DeliveryEventError>().ok()).context("not refused")?;
+    assert!(matches!(refused, DeliveryEventError::UnknownMessage), "{refused}");
     Ok(())
 }
 
@@ -128,13 +131,17 @@ async fn unsubscribing_ends_the_open_window_of_that_digest_type_only() -> Result
     collects(&env, &activity, "e2").await?;
     collects(&env, &alerts, "e1").await?;
 
-    let recorded = tell(&env, reported(sent, Kind::Unsubscribed)).await?;
+    let recorded = tell(&env, reported(sent, ReportKind::Unsubscribed)).await?;
     assert_eq!(recorded.withdrawn.as_ref(), Some(&activity));
     env.completed(&activity).await?;
     let closed = env.store.digests(&activity, 1).await?.pop().and_then(|digest| digest.closed).context("no end")?;
-    assert_eq!((closed.outcome, closed.why.as_str()), (Outcome::Skipped, "the recipient opted out"));
+    assert_eq!((closed.outcome, closed.why.as_str()), (DigestOutcome::Skipped, "the recipient opted out"));
     assert!(env.status(&alerts).await?.due_at.is_some() && !env.is_idle(&alerts).await?);
-    assert_eq!(env.store.suppressed("acme", "ann@example.net").await?, [], "it is consent, and not the address");
+    assert_eq!(
+        env.store.suppression_reasons("acme", "ann@example.net").await?,
+        [],
+        "it is consent, and not the address"
+    );
     let audited = "SELECT COUNT(*) FROM audit WHERE action = 'withdraw consent' AND actor = 'recipient'
                    AND digest_type = 'activity' AND why LIKE 'unsubscribed by the relay default from message %'";
     assert_eq!(env.count(audited).await?, 1);

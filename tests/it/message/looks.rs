@@ -6,10 +6,10 @@ use anyhow::{Context, Result, ensure};
 use jiff::{Timestamp, tz::TimeZone};
 use serde_json::Value;
 use tidings_harness::{env::key, python::python};
-use tidings_mail::render::{Input, Links, Renderer, View};
+use tidings_mail::render::{TemplateRenderer, TemplateView, ViewInput, ViewLinks};
 use tidings_model::{
-    records::{Contents, Recipient},
-    settings::Brand,
+    records::{DigestContents, Recipient},
+    settings::TenantBrand,
     window::Window,
 };
 use tidings_needs::needs;
@@ -40,7 +40,7 @@ pub(super) fn finds_nothing(command: &mut Command) -> Result<()> {
 #[test]
 fn a_browser_finds_no_fault_in_any_shipped_email() -> Result<()> {
     let mails = tempfile::tempdir()?;
-    let renderer = Renderer::new(None)?;
+    let renderer = TemplateRenderer::new(None)?;
     for (name, language) in renderer.names().iter().flat_map(|name| LANGUAGES.map(|language| (name, language))) {
         let folder = mails.path().join(name).join(language);
         fs::create_dir_all(&folder)?;
@@ -55,11 +55,11 @@ fn a_browser_finds_no_fault_in_any_shipped_email() -> Result<()> {
 }
 
 /// The sample of a digest in a tenant's looks. The browser does not find the logo, as if pictures were off.
-fn branded(renderer: &Renderer, name: &str) -> Result<String> {
+fn branded(renderer: &TemplateRenderer, name: &str) -> Result<String> {
     let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../templates/activity/sample.json");
     let sample: Value = serde_json::from_str(&fs::read_to_string(sample)?)?;
-    let contents: Contents = serde_json::from_value(sample["contents"].clone())?;
-    let brand = Brand {
+    let contents: DigestContents = serde_json::from_value(sample["contents"].clone())?;
+    let brand = TenantBrand {
         name: Some("Acme & Sons".to_owned()),
         logo_url: Some("https://acme.invalid/logo.png".to_owned()),
         colour: Some("#8a1c4a".parse()?),
@@ -68,9 +68,10 @@ fn branded(renderer: &Renderer, name: &str) -> Result<String> {
     };
     let at = Timestamp::from_second(1_738_569_600)?;
     let window = Window { key: key("activity", "ann"), digest_id: Uuid::nil(), opened_at: at, due_at: at };
-    let recipient = Recipient::invented(&window.key);
-    let links = Links { unsubscribe_url: Some("https://mail.tidings.example/u/x".to_owned()), ..Links::default() };
-    let view = View::new(&Input {
+    let recipient = Recipient::for_development(&window.key);
+    let links =
+        ViewLinks { unsubscribe_url: Some("https://mail.tidings.example/u/x".to_owned()), ..ViewLinks::default() };
+    let view = TemplateView::new(&ViewInput {
         contents: &contents,
         window: &window,
         recipient: &recipient,

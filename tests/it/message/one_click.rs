@@ -15,12 +15,12 @@ use tidings_harness::{
 use tidings_mail::bounce;
 use tidings_model::{
     Key,
-    report::Question,
+    report::ReportQuery,
     settings::{ReturnPath, Settings},
-    window::Outcome,
+    window::DigestOutcome,
 };
 use tidings_needs::needs;
-use tidings_operations::bounces::{self, Taken};
+use tidings_operations::bounces::{self, BounceOutcome};
 use tidings_services::choices;
 use tidings_store::prelude::*;
 use tokio::{
@@ -92,7 +92,8 @@ impl Served {
         let env = Env::start(settings.clone()).await?;
         let router = public_routes(env.store.clone(), settings, temporal(&env))?;
         let shutdown = CancellationToken::new();
-        let serving = tokio::spawn(server::serve(listener, router, server::Limits::default(), shutdown.clone()));
+        let serving =
+            tokio::spawn(server::serve(listener, router, server::ConnectionLimits::default(), shutdown.clone()));
         Ok(Self { env, address, shutdown, serving })
     }
 
@@ -126,14 +127,15 @@ impl Served {
 pub(super) async fn skipped(env: &Env, key: &Key) -> Result<()> {
     env.completed(key).await?;
     let closed = env.store.digests(key, 1).await?.pop().and_then(|digest| digest.closed).context("no digest")?;
-    assert_eq!((closed.outcome, closed.why.as_str()), (Outcome::Skipped, "the recipient opted out"));
+    assert_eq!((closed.outcome, closed.why.as_str()), (DigestOutcome::Skipped, "the recipient opted out"));
     Ok(())
 }
 
 /// The messages that the report counts as unsubscribed.
 async fn unsubscribed(env: &Env) -> Result<u64> {
     let now = Timestamp::now();
-    let counts = env.store.report(&Question::new(None, now - SignedDuration::from_hours(24), now, None)).await?;
+    let counts =
+        env.store.message_report(&ReportQuery::new(None, now - SignedDuration::from_hours(24), now, None)).await?;
     Ok(counts.iter().map(|(_, counts)| counts.unsubscribed).sum())
 }
 
@@ -173,12 +175,12 @@ async fn a_message_to_the_address_of_list_unsubscribe_unsubscribes() -> Result<(
     let now = Timestamp::now();
     let reply = format!("From: ann@example.net\r\nTo: <{address}>\r\nSubject: unsubscribe\r\n\r\n\r\n");
     let away = format!("Auto-Submitted: auto-replied\r\n{reply}");
-    let taken = bounces::take(&*env.store, &settings, bounce::read(away.as_bytes()), now).await?;
-    assert_eq!(taken, Taken::AutoReply);
+    let taken = bounces::record_bounce(&*env.store, &settings, bounce::parse_bounce(away.as_bytes()), now).await?;
+    assert_eq!(taken, BounceOutcome::AutoReply);
     assert!(env.store.facts(&ann).await?.consent, "an automatic reply is no wish");
-    let taken = bounces::take(&*env.store, &settings, bounce::read(reply.as_bytes()), now).await?;
-    assert_eq!(taken, Taken::Recorded { new: 1, again: 0, withdrawn: Some(ann.clone()) });
+    let taken = bounces::record_bounce(&*env.store, &settings, bounce::parse_bounce(reply.as_bytes()), now).await?;
+    assert_eq!(taken, BounceOutcome::Recorded { new: 1, again: 0, withdrawn: Some(ann.clone()) });
     assert_eq!(unsubscribed(&env).await?, 1);
-    choices::tell(&env.temporal, &ann).await?;
+    choices::signal_key(&env.temporal, &ann).await?;
     skipped(&env, &ann).await
 }

@@ -9,7 +9,7 @@ use tidings_harness::{
     env::{event, key},
     wait::{eventually, wait_for_emails},
 };
-use tidings_model::{delivery_events::Kind, settings::Track};
+use tidings_model::{delivery_events::ReportKind, settings::TrackingSettings};
 use tidings_needs::needs;
 use tidings_store::prelude::*;
 
@@ -30,7 +30,7 @@ fn address_of<'a>(html: &'a str, address: &str, page: &str) -> Result<&'a str> {
 async fn openings_and_clicks_of_a_digest_are_counted_once() -> Result<()> {
     let served = Served::without_temporal(|settings| {
         for digest in settings.digests.values_mut() {
-            digest.track = Track { opens: true, clicks: true };
+            digest.track = TrackingSettings { opens: true, clicks: true };
         }
     })
     .await?;
@@ -66,7 +66,7 @@ async fn openings_and_clicks_of_a_digest_are_counted_once() -> Result<()> {
     let mut counted: Vec<_> = eventually("two events", MINUTE, counted).await?.into_iter().map(|e| e.report).collect();
     counted.sort_by_key(|report| report.kind.name());
     let said: Vec<_> = counted.iter().map(|report| (report.kind, report.machine, report.url.as_deref())).collect();
-    assert_eq!(said, [(Kind::Clicked, Some(false), Some(TARGET)), (Kind::Opened, None, None)]);
+    assert_eq!(said, [(ReportKind::Clicked, Some(false), Some(TARGET)), (ReportKind::Opened, None, None)]);
 
     // An objection deletes what is known of the reader, too.
     let read_at = async || anyhow::Ok(env.store.facts(&ann).await?.reading.read_at);

@@ -3,23 +3,23 @@
 use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
 use mail_parser::MessageParser;
-use tidings_activities::{Cancellable, message};
+use tidings_activities::{CancellableResult, message};
 use tidings_harness::{
     env::{activities, settings, sqlite},
     message_env::{BODY, of, submission},
     relay::{Act, At, Fault, Relay},
 };
 use tidings_model::{
-    Link,
+    UnsubscribeLink,
     link_keys::LinkKeys,
-    message::contract::{Attempted, SendInput},
-    records::{AuditFilter, Page},
+    message::contract::{AttemptResult, MessageSendInput},
+    records::{AuditFilter, PageRequest},
     settings::{RelaySettings, Settings, StreamName},
-    step::Sent,
-    window::Outcome,
+    step::SendAnswer,
+    window::DigestOutcome,
 };
-use tidings_operations::submit::{self, Submission};
-use tidings_services::Deps;
+use tidings_operations::submit::{self, MessageSubmission};
+use tidings_services::StepServices;
 use tidings_store::prelude::*;
 
 const OLD_KEY: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
@@ -36,12 +36,12 @@ fn configured(sender: &str, key: &str) -> Result<Settings> {
     Ok(settings)
 }
 
-async fn attempt(deps: &Deps) -> Result<Sent> {
+async fn attempt(deps: &StepServices) -> Result<SendAnswer> {
     let (key, asked_at) = (of("k"), Timestamp::now());
-    let input = SendInput { asked_at, key, failed: 0, delays: None, keeps_ends: true, unrecorded: None };
+    let input = MessageSendInput { asked_at, key, failed: 0, delays: None, keeps_ends: true, unrecorded: None };
     match message::send(deps, &input, std::future::pending()).await? {
-        Cancellable::Done(Attempted { sent, .. }) => Ok(sent),
-        Cancellable::Cancelled => anyhow::bail!("nobody cancelled the attempt"),
+        CancellableResult::Done(AttemptResult { sent, .. }) => Ok(sent),
+        CancellableResult::Cancelled => anyhow::bail!("nobody cancelled the attempt"),
     }
 }
 
@@ -58,12 +58,12 @@ async fn until_a_dot_a_single_message_has_the_sender_and_links_of_today() -> Res
         let folder = tempfile::tempdir()?;
         let (store, relay) = (sqlite(folder.path()).await?, Relay::start().await?);
         let deps = activities(store.clone(), &relay.url(), configured("digest@old.example", OLD_KEY)?)?;
-        let submission = Submission { stream: StreamName::Bulk, ..submission("k") };
-        let Deps { renderer, signers, settings, .. } = &deps;
+        let submission = MessageSubmission { stream: StreamName::Bulk, ..submission("k") };
+        let StepServices { renderer, signers, settings, .. } = &deps;
         let accepted = submit::accept(&*store, None, renderer, signers, settings, &submission).await?;
         let id = accepted.message.id;
         relay.fault(Fault::new(at, Act::Reply("451 4.3.0 later".to_owned())).times(1));
-        ensure!(matches!(attempt(&deps).await?, Sent::Deferred { .. }));
+        ensure!(matches!(attempt(&deps).await?, SendAnswer::Deferred { .. }));
         let before = store.message_bytes("acme", id).await?.context("no message")?;
 
         // Another sender, another key, and another relay.
@@ -74,7 +74,10 @@ async fn until_a_dot_a_single_message_has_the_sender_and_links_of_today() -> Res
         }
         let keys: LinkKeys = NEW_KEY.parse()?;
         let sent = attempt(&activities(store.clone(), &relay.url(), today)?).await?;
-        ensure!(matches!(&sent, Sent::Closed { closed, .. } if closed.outcome == Outcome::Sent), "{sent:?}");
+        ensure!(
+            matches!(&sent, SendAnswer::Closed { closed, .. } if closed.outcome == DigestOutcome::Sent),
+            "{sent:?}"
+        );
         let mail = relay.mails().pop().context("no mail")?;
         let remakes = AuditFilter {
             tenant: None,
@@ -84,7 +87,7 @@ async fn until_a_dot_a_single_message_has_the_sender_and_links_of_today() -> Res
             action: Some("remake".to_owned()),
             since: None,
             until: None,
-            page: Page { limit: 9, after: None },
+            page: PageRequest { limit: 9, after: None },
         };
         let remakes = store.audit_entries(&remakes).await?.rows.len();
         if at == At::Dot {
@@ -101,7 +104,7 @@ async fn until_a_dot_a_single_message_has_the_sender_and_links_of_today() -> Res
         assert_eq!(mail.header("Message-ID")?, format!("<{}>", accepted.message.message_id));
         let (old, new) = (unsubscribe(&before)?, unsubscribe(&bytes)?);
         let token = new.rsplit('/').next().unwrap_or_default();
-        ensure!(old != new && Link::read(&keys, token).is_some(), "{old}, {new}");
+        ensure!(old != new && UnsubscribeLink::from_token(&keys, token).is_some(), "{old}, {new}");
         assert!(String::from_utf8(bytes)?.contains(BODY));
     }
     Ok(())

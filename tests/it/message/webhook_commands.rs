@@ -13,8 +13,8 @@ use tidings_harness::{
     wait::eventually,
 };
 use tidings_model::{
-    delivery_events::{Unusable, WebhookRequest},
-    records::{MessageState, Reason},
+    delivery_events::{UnusablePart, WebhookRequest},
+    records::{MessageState, SuppressionReason},
 };
 use tidings_store::prelude::*;
 use tokio::{net::TcpStream, process::Command};
@@ -73,7 +73,9 @@ async fn samples_about_a_test_message_are_recorded_and_their_effects_named() -> 
     }
     assert!(!said.contains('@'), "{said}");
     assert_eq!(store.delivery_events(message).await?.len(), 10);
-    assert!(store.suppressed("acme", "test-webhooks@example.com").await?.contains(&Reason::HardBounce));
+    assert!(
+        store.suppression_reasons("acme", "test-webhooks@example.com").await?.contains(&SuppressionReason::HardBounce)
+    );
     Ok(())
 }
 
@@ -86,7 +88,7 @@ async fn a_dead_letter_that_a_new_version_reads_is_recorded_once() -> Result<()>
     // A former version did not know the event.
     let bounce = json!({"kind": "bounced", "bounce": "hard", "message": message, "status": "5.1.1",
                         "occurred_at": Timestamp::now()});
-    let letter = Unusable {
+    let letter = UnusablePart {
         reason: "kind \"bounced\" is not one that Tidings knows".to_owned(),
         size: bounce.to_string().len() as u64,
         sha256: "0123456789abcdef".repeat(4),
@@ -105,7 +107,7 @@ async fn a_dead_letter_that_a_new_version_reads_is_recorded_once() -> Result<()>
     let expected = format!("dead letter {id}: recorded 1 event; 0 known before, 0 of unknown messages\n");
     assert_eq!((code, emitted), (0, expected), "{error}");
     assert_eq!(store.message(message).await?.context("no message")?.state, MessageState::Failed);
-    assert_eq!(store.suppressed("acme", "m@example.com").await?, [Reason::HardBounce]);
+    assert_eq!(store.suppression_reasons("acme", "m@example.com").await?, [SuppressionReason::HardBounce]);
 
     let (code, _, error) = ask(folder.path(), &emit).await?;
     assert!(code == 1 && error.contains("was emitted already, by carol at "), "{error}");

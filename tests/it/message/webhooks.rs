@@ -6,21 +6,21 @@ use anyhow::{Context, Result};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tidings_gateway::{
-    Admission, State,
-    fetch::Fetcher,
-    recorder::Recorder,
+    AdmissionLimits, GatewayState,
+    fetch::HttpFetcher,
+    recorder::TrackingRecorder,
     routes, server,
-    webhooks::{Hook, Secret, Webhooks, ses::Certificates},
+    webhooks::{RelayWebhook, SigningSecret, WebhookContext, ses::CertificateCache},
 };
 use tidings_harness::{
     env::{Env, event, key, settings},
     wait::eventually,
 };
-use tidings_mail::words::Words;
+use tidings_mail::words::LocalizedWords;
 use tidings_model::{
     Provider,
-    records::{MessageState, Reason},
-    window::Outcome,
+    records::{MessageState, SuppressionReason},
+    window::DigestOutcome,
 };
 use tidings_needs::needs;
 use tidings_store::prelude::*;
@@ -38,34 +38,34 @@ const SECRET: &str = "whsec_dGlkaW5ncyB0ZXN0cyBvbmx5IG9uZQ==";
 
 /// Serves the webhook of the relay `default` over the store and the server of `env`.
 async fn serve(env: &Env) -> Result<SocketAddr> {
-    let mut hook = Hook::new(Provider::Other);
-    hook.add(SECRET).map_err(anyhow::Error::msg)?;
+    let mut hook = RelayWebhook::new(Provider::Other);
+    hook.add_secret(SECRET).map_err(anyhow::Error::msg)?;
     let temporal = watch::channel(Some(env.temporal.clone())).1;
     let settings = Arc::new(env.settings.clone());
-    let state = State {
+    let state = GatewayState {
         store: env.store.clone(),
         directory: None,
         settings: settings.clone(),
-        words: Arc::new(Words::new(None)?),
-        recorder: Recorder::start(env.store.clone(), settings).0,
+        words: Arc::new(LocalizedWords::new(None)?),
+        recorder: TrackingRecorder::start(env.store.clone(), settings).0,
         temporal,
     };
-    let webhooks = Webhooks {
+    let webhooks = WebhookContext {
         state: state.clone(),
         hooks: [("default".to_owned(), hook)].into(),
-        certificates: Certificates::new(Fetcher::new()),
+        certificates: CertificateCache::new(HttpFetcher::new()),
     };
     let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
     let address = listener.local_addr()?;
-    let router = routes::router(state, webhooks, Admission::default());
-    tokio::spawn(server::serve(listener, router, server::Limits::default(), CancellationToken::new()));
+    let router = routes::router(state, webhooks, AdmissionLimits::default());
+    tokio::spawn(server::serve(listener, router, server::ConnectionLimits::default(), CancellationToken::new()));
     Ok(address)
 }
 
 /// Posts signed events, and returns the status.
 async fn post(to: SocketAddr, events: &Value) -> Result<u16> {
     let (body, now) = (events.to_string(), Timestamp::now().as_second());
-    let signature = Secret::parse(SECRET).map_err(anyhow::Error::msg)?.sign("id", now, body.as_bytes());
+    let signature = SigningSecret::parse(SECRET).map_err(anyhow::Error::msg)?.sign("id", now, body.as_bytes());
     let request = format!(
         "POST /webhooks/default HTTP/1.1\r\nHost: t\r\nConnection: close\r\nContent-Length: {}\r\nwebhook-id: id\r\n\
          webhook-timestamp: {now}\r\nwebhook-signature: {signature}\r\n\r\n{body}",
@@ -102,9 +102,9 @@ async fn a_webhook_reaches_message_address_breaker_and_open_window() -> Result<(
     }
 
     assert_eq!(state(&env, to_bo).await?, (MessageState::Failed, "bounced: 5.1.1".to_owned()));
-    assert_eq!(env.store.suppressed("acme", "bo@example.net").await?, [Reason::HardBounce]);
+    assert_eq!(env.store.suppression_reasons("acme", "bo@example.net").await?, [SuppressionReason::HardBounce]);
     assert_eq!(state(&env, to_cy).await?, (MessageState::Failed, "complained, never sent".to_owned()));
-    assert_eq!(env.store.suppressed("acme", "cy@example.net").await?, [Reason::Complaint]);
+    assert_eq!(env.store.suppression_reasons("acme", "cy@example.net").await?, [SuppressionReason::Complaint]);
     let breaker = env.store.breakers().await?.remove("default").context("nothing was counted")?.breaker;
     assert_eq!(breaker.bounced, 1, "the bounce, once");
     assert_eq!(env.count("SELECT COUNT(*) FROM delivery_events").await?, 3);
@@ -113,7 +113,7 @@ async fn a_webhook_reaches_message_address_breaker_and_open_window() -> Result<(
     // The window hears of the withdrawn consent long before it is due.
     let ended = async || {
         let last = env.store.digests(&ann, 1).await?.pop().and_then(|digest| digest.closed);
-        Ok(last.filter(|closed| closed.outcome == Outcome::Skipped))
+        Ok(last.filter(|closed| closed.outcome == DigestOutcome::Skipped))
     };
     let closed = eventually("the open window ends", Duration::from_mins(1), ended).await?;
     assert_eq!(closed.why, "the recipient opted out");

@@ -10,7 +10,7 @@ use tidings_harness::{
     port::Port,
     wait::eventually,
 };
-use tidings_mail::render::Renderer;
+use tidings_mail::render::TemplateRenderer;
 use tidings_needs::needs;
 use tokio::process::{Child, Command};
 
@@ -114,7 +114,7 @@ async fn the_workshop_shows_every_template_and_a_keys_open_window() -> Result<()
     };
     ensure!(status != 200 && !refused.contains("Templates"), "{status}: {refused}");
 
-    for name in Renderer::new(None)?.names() {
+    for name in TemplateRenderer::new(None)?.names() {
         let page = dev.page(&format!("/template?name={name}&lang=ar&zone=Asia/Tokyo&part=source")).await?;
         ensure!(page.contains("dir=&quot;rtl&quot;") && page.contains("lang=&quot;ar&quot;"), "{name}: {page}");
         ensure!(page.contains("Nothing found, in any language."), "{name}: {page}");

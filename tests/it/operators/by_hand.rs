@@ -19,7 +19,7 @@ use tidings_harness::{
 };
 use tidings_model::Key;
 use tidings_needs::needs;
-use tidings_workflows::{Digest, Stage};
+use tidings_workflows::{Digest, DigestStage};
 
 use super::{MINUTE, attempted, emails, one_attempt_is_left, temporal, waiting};
 
@@ -108,7 +108,7 @@ async fn an_update_that_is_no_command_is_refused() -> Result<()> {
     let key = key("activity", "ann");
     let id = key.workflow_id();
     env.events.emit(event(&key, "e1")).await?;
-    env.reaches(&key, Stage::Collecting).await?;
+    env.reaches(&key, DigestStage::Collecting).await?;
     let wrong: [(&str, &[&str]); 5] = [
         ("flush", &[]),
         ("flush", &["--input", "{}"]),
@@ -122,7 +122,7 @@ async fn an_update_that_is_no_command_is_refused() -> Result<()> {
         assert!(refused.is_err(), "{name} {more:?}: {refused:?}");
     }
     waiting(&env, &key, 1).await?;
-    env.reaches(&key, Stage::Collecting).await?;
+    env.reaches(&key, DigestStage::Collecting).await?;
     assert_eq!(env.count("SELECT COUNT(*) FROM audit").await?, 0);
     Ok(())
 }

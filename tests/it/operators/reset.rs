@@ -8,12 +8,12 @@ use tidings_harness::{
 };
 use tidings_model::{
     Key,
-    command::{Hold, Release},
-    window::Outcome,
+    command::{HoldCommand, ReleaseCommand},
+    window::DigestOutcome,
 };
 use tidings_needs::needs;
 use tidings_store::prelude::*;
-use tidings_workflows::{Digest, Stage};
+use tidings_workflows::{Digest, DigestStage};
 
 use super::{MINUTE, attempted, emails, one_attempt_is_left, temporal, waiting};
 
@@ -53,15 +53,15 @@ async fn a_reset_keeps_the_events_and_the_hold_of_a_window() -> Result<()> {
     let env = Env::start(settings("after 1h", "after 1s")).await?;
     let key = key("activity", "ann");
     env.events.emit(event(&key, "e1")).await?;
-    env.reaches(&key, Stage::Collecting).await?;
-    env.update(&key, Digest::hold, Hold { order: order(), until: None }).await?;
+    env.reaches(&key, DigestStage::Collecting).await?;
+    env.update(&key, Digest::hold, HoldCommand { order: order(), until: None }).await?;
     env.events.emit(event(&key, "e2")).await?;
     waiting(&env, &key, 2).await?;
 
     reset(&env, &key, "FirstWorkflowTask").await?;
     waiting(&env, &key, 2).await?;
-    env.reaches(&key, Stage::Held).await?;
-    env.update(&key, Digest::release, Release::from(order())).await?;
+    env.reaches(&key, DigestStage::Held).await?;
+    env.update(&key, Digest::release, ReleaseCommand::from(order())).await?;
     env.update(&key, Digest::flush, order()).await?;
     env.completed(&key).await?;
     assert_eq!(emails(&env.relay)?, [2]);
@@ -92,7 +92,7 @@ async fn a_reset_resumes_a_terminated_run() -> Result<()> {
     for event_id in ["e1", "e2"] {
         env.events.emit(event(&key, event_id)).await?;
     }
-    env.reaches(&key, Stage::Collecting).await?;
+    env.reaches(&key, DigestStage::Collecting).await?;
     env.workflow(&key).terminate(WorkflowTerminateOptions::default()).await?;
     reset(&env, &key, "FirstWorkflowTask").await?;
     waiting(&env, &key, 2).await?;
@@ -108,7 +108,7 @@ async fn a_reset_of_a_cancelled_run_leaves_its_digest_dropped() -> Result<()> {
     let env = Env::start(settings("after 1h", "after 1s")).await?;
     let key = key("activity", "ann");
     env.events.emit(event(&key, "e1")).await?;
-    env.reaches(&key, Stage::Collecting).await?;
+    env.reaches(&key, DigestStage::Collecting).await?;
     temporal(&env.server, &["workflow", "cancel", "--workflow-id", &key.workflow_id()]).await?;
     env.wait_until_idle(&key, MINUTE).await?;
     reset(&env, &key, "FirstWorkflowTask").await?;
@@ -118,7 +118,7 @@ async fn a_reset_of_a_cancelled_run_leaves_its_digest_dropped() -> Result<()> {
     let [dropped] = &digests.iter().filter(|digest| digest.items > 0).collect::<Vec<_>>()[..] else {
         panic!("{digests:?}")
     };
-    assert_eq!(dropped.closed.as_ref().map(|closed| closed.outcome), Some(Outcome::Dropped), "{dropped:?}");
+    assert_eq!(dropped.closed.as_ref().map(|closed| closed.outcome), Some(DigestOutcome::Dropped), "{dropped:?}");
     assert_eq!(emails(&env.relay)?, [0; 0]);
     Ok(())
 }

@@ -14,11 +14,11 @@ use temporalio_client::{
 use temporalio_common::protos::temporal::api::{
     history::v1::history_event::Attributes, workflowservice::v1::RegisterNamespaceRequest,
 };
-use tidings_client::{Client, Config, Error, Rejection, v1};
+use tidings_client::{BatchRejection, Client, Config, EmitError, v1};
 use tidings_harness::server::DevServer;
-use tidings_model::{Key, Retract, decode::Decoded};
+use tidings_model::{Key, Retract, decode::DecodedSignal};
 use tidings_needs::needs;
-use tidings_workflows::Inbound;
+use tidings_workflows::InboundSignal;
 
 fn event(user: &str, id: usize) -> v1::Event {
     v1::Event {
@@ -53,12 +53,12 @@ fn by_entity(user: &str) -> v1::Retract {
 
 /// The event ids of every signal in the key's open run, in the order of history.
 async fn signals(temporal: &Temporal, key: &Key) -> Result<Vec<Vec<String>>> {
-    let ids = |batch: Decoded| batch.events.into_iter().map(|event| event.event_id).collect();
+    let ids = |batch: DecodedSignal| batch.events.into_iter().map(|event| event.event_id).collect();
     Ok(sorted_signals(temporal, key).await?.into_iter().map(ids).collect())
 }
 
 /// Every signal in the key's open run, in the order of history.
-async fn sorted_signals(temporal: &Temporal, key: &Key) -> Result<Vec<Decoded>> {
+async fn sorted_signals(temporal: &Temporal, key: &Key) -> Result<Vec<DecodedSignal>> {
     let handle = temporal.get_workflow_handle::<UntypedWorkflow>(key.workflow_id());
     let mut history = handle.fetch_history(WorkflowFetchHistoryOptions::default());
     let mut signals = Vec::new();
@@ -68,7 +68,7 @@ async fn sorted_signals(temporal: &Temporal, key: &Key) -> Result<Vec<Decoded>> 
             assert_eq!(start.input.clone().unwrap_or_default().payloads, [], "a digest starts without an argument");
         }
         if let Some(Attributes::WorkflowExecutionSignaledEventAttributes(signal)) = attributes {
-            let sorted = Inbound::from(signal.input.unwrap_or_default().payloads).for_key(key, 0);
+            let sorted = InboundSignal::from(signal.input.unwrap_or_default().payloads).for_key(key, 0);
             assert_eq!(sorted.dead_letters, []);
             signals.push(sorted);
         }
@@ -76,7 +76,7 @@ async fn sorted_signals(temporal: &Temporal, key: &Key) -> Result<Vec<Decoded>> 
     Ok(signals)
 }
 
-async fn emit_all(client: &Client, user: &str, count: usize) -> Vec<Result<(), Error>> {
+async fn emit_all(client: &Client, user: &str, count: usize) -> Vec<Result<(), EmitError>> {
     stream::iter(0..count).map(|id| client.emit(event(user, id))).buffer_unordered(count).collect().await
 }
 
@@ -181,7 +181,7 @@ async fn emit_reports_unavailable_after_its_deadline() -> Result<()> {
     server.stop();
     let started = Instant::now();
     let error = client.emit(event("ann", 1)).await.unwrap_err();
-    assert!(matches!(error, Error::Unavailable(_)) && error.is_retryable(), "{error}");
+    assert!(matches!(error, EmitError::Unavailable(_)) && error.is_retryable(), "{error}");
     assert!(started.elapsed() < Duration::from_secs(5));
     // Nothing is left behind: the memory is free again.
     client.flush().await;
@@ -207,7 +207,7 @@ async fn a_missing_namespace_or_search_attribute_is_explained() -> Result<()> {
     let temporal = Temporal::new(connection.clone(), ClientOptions::new("bare").build())?;
     let client = Client::new(temporal, Config::default());
     let error = client.emit(event("ann", 1)).await.unwrap_err();
-    assert!(matches!(error, Error::Rejected(Rejection::Namespace(_))) && !error.is_retryable(), "{error}");
+    assert!(matches!(error, EmitError::Rejected(BatchRejection::Namespace(_))) && !error.is_retryable(), "{error}");
 
     let bare = RegisterNamespaceRequest {
         namespace: "bare".into(),
@@ -219,11 +219,11 @@ async fn a_missing_namespace_or_search_attribute_is_explained() -> Result<()> {
     let error = loop {
         // A new namespace takes a moment to be known everywhere.
         match client.emit(event("ann", 1)).await.unwrap_err() {
-            Error::Rejected(Rejection::Namespace(_)) if Instant::now() < deadline => {}
+            EmitError::Rejected(BatchRejection::Namespace(_)) if Instant::now() < deadline => {}
             error => break error,
         }
     };
-    assert!(matches!(error, Error::Rejected(Rejection::SearchAttributes(_))), "{error}");
+    assert!(matches!(error, EmitError::Rejected(BatchRejection::SearchAttributes(_))), "{error}");
     assert!(error.to_string().contains("tidings migrate"), "{error}");
     Ok(())
 }
@@ -242,7 +242,7 @@ async fn the_event_refused_by_an_oversized_run_starts_the_next_run() -> Result<(
             break (id, error);
         }
     };
-    assert!(matches!(error, Error::Rejected(Rejection::Terminated(_))) && error.is_retryable(), "{error}");
+    assert!(matches!(error, EmitError::Rejected(BatchRejection::Terminated(_))) && error.is_retryable(), "{error}");
     client.emit(event("ann", refused)).await?;
     assert_eq!(signals(&temporal, &key("ann")).await?, [[format!("event-{refused}")]]);
     Ok(())

@@ -5,7 +5,7 @@ use std::{fs, panic, path::Path};
 use anyhow::Result;
 use proptest::prelude::*;
 use tidings_harness::relay::{deliver, mailer};
-use tidings_model::attempt::{AttemptClass, Phase};
+use tidings_model::attempt::{AttemptClass, AttemptPhase};
 use tokio::{io::AsyncWriteExt as _, net::TcpListener};
 
 #[path = "../../fuzz/rules/targets.rs"]
@@ -66,7 +66,12 @@ async fn an_endless_reply_is_cut_and_defers_the_message() -> Result<()> {
         anyhow::Ok(said)
     };
     let (delivery, said) = tokio::join!(deliver(&mailer, "ann@example.net"), peer);
-    assert_eq!((delivery.class, delivery.phase), (AttemptClass::Deferred, Phase::Greeting), "{}", delivery.detail);
+    assert_eq!(
+        (delivery.class, delivery.phase),
+        (AttemptClass::Deferred, AttemptPhase::Greeting),
+        "{}",
+        delivery.detail
+    );
     assert!(said? < MANY_BYTES, "all of it was read");
     Ok(())
 }

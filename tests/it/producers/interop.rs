@@ -7,10 +7,10 @@ use futures::StreamExt;
 use temporalio_client::{Client as Temporal, UntypedWorkflow, WorkflowFetchHistoryOptions};
 use temporalio_common::protos::temporal::api::history::v1::history_event::Attributes;
 use tidings_harness::{python::python, server::DevServer};
-use tidings_model::{Event, Key, Retract, decode::Decoded};
+use tidings_model::{Event, Key, Retract, decode::DecodedSignal};
 use tidings_needs::needs;
 use tidings_proto::v1;
-use tidings_workflows::Inbound;
+use tidings_workflows::InboundSignal;
 
 const EVENT: &str = r#"{
     "tenant": "acme", "digest": "activity", "user": "any", "event_id": "event-1", "category": "comment",
@@ -33,13 +33,13 @@ fn expected() -> Result<Event> {
 }
 
 /// The first signal of the user's digest.
-async fn received(temporal: &Temporal, user: &str) -> Result<Decoded> {
+async fn received(temporal: &Temporal, user: &str) -> Result<DecodedSignal> {
     let key = Key::new("acme".into(), "activity".into(), user.into())?;
     let handle = temporal.get_workflow_handle::<UntypedWorkflow>(key.workflow_id());
     let mut history = handle.fetch_history(WorkflowFetchHistoryOptions::default());
     while let Some(event) = history.next().await {
         if let Some(Attributes::WorkflowExecutionSignaledEventAttributes(signal)) = event?.attributes {
-            return Ok(Inbound::from(signal.input.unwrap_or_default().payloads).for_key(&key, 0));
+            return Ok(InboundSignal::from(signal.input.unwrap_or_default().payloads).for_key(&key, 0));
         }
     }
     anyhow::bail!("{user} has no signal")

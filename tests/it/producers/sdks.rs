@@ -15,7 +15,7 @@ use temporalio_common::protos::temporal::api::history::v1::{
 use tidings_harness::{python::python, server::DevServer};
 use tidings_model::{Event, Key, names};
 use tidings_needs::needs;
-use tidings_workflows::Inbound;
+use tidings_workflows::InboundSignal;
 use tokio::process::Command;
 
 const PAGE: &str = include_str!("../../../docs/producers.md");
@@ -54,7 +54,7 @@ async fn latest_run(temporal: &Temporal, key: &Key) -> Result<(Started, Vec<Even
             Some(Attributes::WorkflowExecutionStartedEventAttributes(start)) => started = Some(start),
             Some(Attributes::WorkflowExecutionSignaledEventAttributes(signal)) => {
                 assert_eq!(signal.signal_name, names::SIGNAL);
-                let decoded = Inbound::from(signal.input.unwrap_or_default().payloads).for_key(key, 0);
+                let decoded = InboundSignal::from(signal.input.unwrap_or_default().payloads).for_key(key, 0);
                 assert_eq!((decoded.retracts, decoded.dead_letters), (vec![], vec![]));
                 events.extend(decoded.events);
             }

@@ -25,14 +25,14 @@ use tidings_harness::{
     wait::eventually,
 };
 use tidings_model::{
-    Link, PreferencesLink,
+    PreferencesLink, UnsubscribeLink,
     delivery_events::{GRANT, WITHDRAW},
     link_keys::LinkKeys,
-    records::{AuditFilter, Page, Preferences},
+    records::{AuditFilter, PageRequest, Preferences},
     settings::Settings,
 };
 use tidings_needs::needs;
-use tidings_store::{Postgres, Storage, Store};
+use tidings_store::{PostgresStore, Store, StoreBackend};
 use tokio::runtime::{Builder, Runtime};
 use tower::ServiceExt as _;
 use url::Url;
@@ -117,7 +117,7 @@ pub(super) async fn audit(store: &dyn Store, user: Option<&str>) -> Result<BTree
         action: None,
         since: None,
         until: None,
-        page: Page { limit: 1_000_000, after: None },
+        page: PageRequest { limit: 1_000_000, after: None },
     };
     let mut audit = BTreeMap::<String, Audit>::new();
     for entry in store.audit_entries(&filter).await?.rows {
@@ -163,7 +163,8 @@ impl Button {
     fn request(self, user: &str, form: &str) -> Result<Request> {
         let path = match self {
             Self::OneClick => {
-                let link = Link::Unsubscribe { key: key("activity", user), message: Uuid::nil(), generation: 0 };
+                let link =
+                    UnsubscribeLink::Unsubscribe { key: key("activity", user), message: Uuid::nil(), generation: 0 };
                 format!("/u/{}", link.token(&KEYS.parse::<LinkKeys>()?).context("no key signs")?)
             }
             Self::Save | Self::NoDigests | Self::Undo => page(user)?,
@@ -174,7 +175,7 @@ impl Button {
 }
 
 async fn open(url: &str) -> Result<Arc<dyn Store>> {
-    Ok(Storage::connect(url).await?.ready().await?)
+    Ok(StoreBackend::connect(url).await?.checked_store().await?)
 }
 
 /// The path of the page of a user.
@@ -314,7 +315,7 @@ fn a_choice_is_whole_or_absent_wherever_the_gateway_dies_on_postgresql() -> Resu
     let runtime = Runtime::new()?;
     let url = runtime.block_on(async {
         let url = database().await?;
-        Postgres::connect(&url).await?.migrate().await?;
+        PostgresStore::connect(&url).await?.migrate().await?;
         Ok::<_, anyhow::Error>(url)
     })?;
     Bench::new(runtime, url)?.every_button()
@@ -374,7 +375,7 @@ async fn a_window_hears_of_a_choice_after_its_gateway_died_on_sqlite() -> Result
 #[tokio::test(flavor = "multi_thread")]
 async fn a_window_hears_of_a_choice_after_its_gateway_died_on_postgresql() -> Result<()> {
     let url = database().await?;
-    let store = Postgres::connect(&url).await?;
+    let store = PostgresStore::connect(&url).await?;
     store.migrate().await?;
     dies_before_its_signal(Arc::new(store), &url, TempDir::new()?).await
 }

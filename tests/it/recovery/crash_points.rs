@@ -12,7 +12,7 @@ use futures::{
 };
 use jiff::{Timestamp, ToSpan, tz::TimeZone};
 use tidings_activities::{
-    Cancellable,
+    CancellableResult,
     digest::{claim, render, send},
 };
 use tidings_harness::{
@@ -22,15 +22,15 @@ use tidings_harness::{
     steps::{claim_of, recorded_event, send_of},
 };
 use tidings_model::{
-    Event, Quiet,
-    command::Order,
+    Event, QuietHours,
+    command::CommandContext,
     records::Preferences,
-    step::{ClaimAnswer, RenderInput, Rendered, SendInput, Sent, TooLarge},
-    window::{Outcome, Wait, Window},
+    step::{ClaimAnswer, RenderAnswer, RenderInput, SendAnswer, SendDigestInput, TooLarge},
+    window::{DigestOutcome, WaitReason, Window},
 };
 use tidings_needs::needs;
-use tidings_services::{Deps, Error};
-use tidings_store::{Postgres, Store};
+use tidings_services::{StepError, StepServices};
+use tidings_store::{PostgresStore, Store};
 
 /// Digests per store, each with a seed of its own. `TIDINGS_SEEDS` makes more of them, `TIDINGS_SEED` repeats one.
 const SEEDS: u64 = 1_000;
@@ -99,7 +99,7 @@ async fn patiently<T>(future: impl Future<Output = T>, late_attempts: &mut Vec<B
 async fn step<'a, T: Send + 'a>(
     dice: &mut Dice,
     late_attempts: &mut Vec<BoxFuture<'a, ()>>,
-    execute: impl Fn() -> BoxFuture<'a, Result<T, Error>>,
+    execute: impl Fn() -> BoxFuture<'a, Result<T, StepError>>,
 ) -> Result<T> {
     for _ in 0..200 {
         let fate = Fate::draw(dice);
@@ -145,7 +145,7 @@ impl Digest {
     }
 }
 
-async fn one_digest(activities: &Deps, relay: &Relay, mut dice: Dice, seed: u64) -> Result<usize> {
+async fn one_digest(activities: &StepServices, relay: &Relay, mut dice: Dice, seed: u64) -> Result<usize> {
     let fault = dice.roll(8);
     // Only a digest of more lines than a short email has can be made shorter.
     let digest = Digest::new(seed, if fault == 4 { 9 } else { 1 + dice.roll(4) });
@@ -178,12 +178,13 @@ async fn one_digest(activities: &Deps, relay: &Relay, mut dice: Dice, seed: u64)
         Box::pin(async move { render::run(activities, &input).await })
     })
     .await?;
-    ensure!(rendered == Rendered::Stored, "{rendered:?}");
+    ensure!(rendered == RenderAnswer::Stored, "{rendered:?}");
 
     let paused_until = if fault == 5 { Some(asked_at.checked_add(20.minutes())?) } else { None };
     if paused_until.is_some() {
         let chosen = Preferences { paused_until, ..Preferences::default() };
-        let entry = Order { by: "carol".to_owned(), why: "away".to_owned() }.entry("preferences", asked_at);
+        let entry =
+            CommandContext { by: "carol".to_owned(), why: "away".to_owned() }.audit_entry("preferences", asked_at);
         // What is stopped may hold the one connection that writes.
         let put = activities.store.put_preferences(&window.key, &chosen, None, &entry);
         patiently(put, &mut late_attempts).await?;
@@ -197,9 +198,9 @@ async fn one_digest(activities: &Deps, relay: &Relay, mut dice: Dice, seed: u64)
             futures::future::join_all(late_attempts.drain(..)).await;
         }
         let asked_at = asked_at.checked_add((attempt * 11).minutes())?;
-        let input = SendInput {
+        let input = SendDigestInput {
             shortens: too_large.is_none(),
-            after: Some(if attempt == 0 { Wait::FirstDeadline } else { Wait::Retry }),
+            after: Some(if attempt == 0 { WaitReason::FirstDeadline } else { WaitReason::Retry }),
             ..send_of(window, asked_at)
         };
         let answer = step(&mut dice, &mut late_attempts, || {
@@ -208,11 +209,11 @@ async fn one_digest(activities: &Deps, relay: &Relay, mut dice: Dice, seed: u64)
         })
         .await?;
         match answer {
-            Cancellable::Done(Sent::Closed { closed, .. }) => {
+            CancellableResult::Done(SendAnswer::Closed { closed, .. }) => {
                 sent = Some(closed);
                 break;
             }
-            Cancellable::Done(Sent::Waiting { why, too_large: Some(attempt), .. }) => {
+            CancellableResult::Done(SendAnswer::Waiting { why, too_large: Some(attempt), .. }) => {
                 too_large = Some(TooLarge { attempt, why });
                 let input =
                     RenderInput { asked_at, window: window.clone(), stored: false, too_large: too_large.clone() };
@@ -221,13 +222,13 @@ async fn one_digest(activities: &Deps, relay: &Relay, mut dice: Dice, seed: u64)
                     Box::pin(async move { render::run(activities, &input).await })
                 })
                 .await?;
-                ensure!(rendered == Rendered::Stored, "{rendered:?}");
+                ensure!(rendered == RenderAnswer::Stored, "{rendered:?}");
             }
-            Cancellable::Done(_) | Cancellable::Cancelled => {}
+            CancellableResult::Done(_) | CancellableResult::Cancelled => {}
         }
     }
     let closed = sent.context("fourteen attempts did not deliver it")?;
-    ensure!(closed.outcome == Outcome::Sent, "{closed:?}");
+    ensure!(closed.outcome == DigestOutcome::Sent, "{closed:?}");
     let record = activities.store.digest(window.digest_id).await?.context("the ledger does not know the digest")?;
     ensure!(record.sent_at >= paused_until, "sent in the recipient's pause: {record:?}");
     futures::future::join_all(late_attempts).await;
@@ -240,7 +241,7 @@ async fn one_digest(activities: &Deps, relay: &Relay, mut dice: Dice, seed: u64)
 }
 
 /// Answers how many mails more than one there were.
-async fn check(activities: &Deps, relay: &Relay, digest: &Digest, to: &str) -> Result<usize> {
+async fn check(activities: &StepServices, relay: &Relay, digest: &Digest, to: &str) -> Result<usize> {
     let digest_id = digest.window.digest_id;
     let mails: Vec<_> = relay.mails().into_iter().filter(|mail| mail.to == [to]).collect();
     let record = activities.store.digest(digest_id).await?.context("the ledger does not know the digest")?;
@@ -248,7 +249,7 @@ async fn check(activities: &Deps, relay: &Relay, digest: &Digest, to: &str) -> R
     ensure!(!mails.is_empty(), "no mail");
     ensure!(mails.len() <= 1 + ambiguous, "{} mails, {ambiguous} ambiguous attempts", mails.len());
     ensure!(mails.iter().all(|mail| mail.bytes() == mails[0].bytes()), "the attempts sent different bytes");
-    ensure!(record.closed.as_ref().is_some_and(|closed| closed.outcome == Outcome::Sent), "{record:?}");
+    ensure!(record.closed.as_ref().is_some_and(|closed| closed.outcome == DigestOutcome::Sent), "{record:?}");
     ensure!(record.items == digest.events.len() as u64, "{record:?}");
     let text = String::from_utf8(mails[0].bytes())?;
     ensure!(text.contains(&format!("X-Tidings-Events: {}\r\n", digest.events.len())), "the mail counts differently");
@@ -256,11 +257,11 @@ async fn check(activities: &Deps, relay: &Relay, digest: &Digest, to: &str) -> R
 }
 
 /// A time of twenty minutes that begins soon: some attempts are put off.
-fn quiet_soon() -> Result<Quiet> {
+fn quiet_soon() -> Result<QuietHours> {
     let at =
         |minutes: i64| (Timestamp::now() + minutes.minutes()).to_zoned(TimeZone::UTC).strftime("%H:%M").to_string();
     let words = format!("{}-{}", at(15), at(35));
-    Ok(Quiet::new(vec![words.parse().map_err(anyhow::Error::msg)?])?)
+    Ok(QuietHours::new(vec![words.parse().map_err(anyhow::Error::msg)?])?)
 }
 
 /// One digest after the other: what is stopped holds connections and locks, and only its own digest wakes it.
@@ -299,7 +300,7 @@ async fn a_crash_at_any_await_loses_no_event_on_sqlite() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crash_at_any_await_loses_no_event_on_postgresql() -> Result<()> {
     let url = tidings_harness::postgres::database().await?;
-    let store = Postgres::connect(&url).await?;
+    let store = PostgresStore::connect(&url).await?;
     store.migrate().await?;
     many_digests(Arc::new(store), false).await
 }

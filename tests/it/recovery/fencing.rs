@@ -12,7 +12,7 @@ use tidings_harness::{
 };
 use tidings_model::attempt::AttemptClass;
 use tidings_needs::needs;
-use tidings_store::{Sqlite, prelude::*};
+use tidings_store::{SqliteStore, prelude::*};
 
 const MINUTE: Duration = Duration::from_mins(1);
 
@@ -32,7 +32,7 @@ async fn a_worker_paused_before_the_final_dot_is_fenced_when_it_resumes() -> Res
     cli.start_worker()?;
     // Each open poll of the paused worker may take the task, which then comes back after ten seconds.
     wait_for_emails(&cli.relay, 1, MINUTE * 3).await?;
-    let store = Sqlite::connect(&sqlite_url(cli.folder.path())).await?;
+    let store = SqliteStore::connect(&sqlite_url(cli.folder.path())).await?;
     let digest = async || Ok(store.digests(&ann, 1).await?.pop().filter(|digest| digest.is_sent()));
     let digest = eventually("the digest is sent", MINUTE, digest).await?;
 

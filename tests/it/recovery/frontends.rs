@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Context, Result};
 use temporalio_client::{Client, ClientOptions, ConnectionOptions, Url, WorkflowCountOptions};
 use tidings::registration;
-use tidings_client::{Credentials, connect_among};
+use tidings_client::{CredentialSource, connect_among};
 use tidings_harness::{
     env::{Env, event, key, settings},
     proxy::{Network, Proxy},
@@ -30,7 +30,7 @@ async fn frontends(env: &Env) -> Result<[Proxy; 2]> {
 
 async fn connect(addresses: &[SocketAddr]) -> Result<Client> {
     let options = ConnectionOptions::new(Url::parse("http://temporal.example:7233")?).build();
-    let connection = connect_among(options, Credentials::Fixed, Some(addresses.to_vec())).await;
+    let connection = connect_among(options, CredentialSource::Fixed, Some(addresses.to_vec())).await;
     Ok(Client::new(connection.context("no connection")?, ClientOptions::new("default").build())?)
 }
 
@@ -59,7 +59,7 @@ async fn a_digest_is_hardly_late_while_a_frontend_stands_still() -> Result<()> {
     let env = Env::without_worker(settings("instant", "instant")).await?;
     let frontends = frontends(&env).await?;
     let client = connect(&frontends.each_ref().map(Proxy::address)).await?;
-    let worker = Running::start(client.clone(), registration::digests(names::TASK_QUEUE, env.activities()?)?)?;
+    let worker = Running::start(client.clone(), registration::digest_worker(names::TASK_QUEUE, env.activities()?)?)?;
     let events = tidings_client::Client::new(client, tidings_client::Config::default());
     let mut mails = 0;
     let mut deliver = async |user: &str| {

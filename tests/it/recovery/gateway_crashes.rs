@@ -13,7 +13,7 @@ use anyhow::{Context, Result, ensure};
 use futures::future::join_all;
 use jiff::{Timestamp, ToSpan as _};
 use serde_json::json;
-use tidings_gateway::webhooks::Secret;
+use tidings_gateway::webhooks::SigningSecret;
 use tidings_harness::{
     cli_env::{binary, command},
     env::{sqlite, sqlite_url},
@@ -21,9 +21,9 @@ use tidings_harness::{
     outbox::taken_message,
     port::Port,
 };
-use tidings_model::{Key, Link, PreferencesLink, link_keys::LinkKeys};
+use tidings_model::{Key, PreferencesLink, UnsubscribeLink, link_keys::LinkKeys};
 use tidings_needs::needs;
-use tidings_store::{Postgres, Store};
+use tidings_store::{PostgresStore, Store};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -131,7 +131,7 @@ impl World {
                 let event = json!({"kind": "opened", "message": self.messages[n / 4 % MESSAGES], "event_id": n.to_string(),
                                    "occurred_at": at});
                 let (body, now) = (event.to_string(), Timestamp::now().as_second());
-                let secret = Secret::parse(SECRET).map_err(anyhow::Error::msg)?;
+                let secret = SigningSecret::parse(SECRET).map_err(anyhow::Error::msg)?;
                 let signature = secret.sign(&n.to_string(), now, body.as_bytes());
                 format!(
                     "POST /webhooks/own HTTP/1.1\r\nHost: t\r\nConnection: close\r\nContent-Length: {}\r\nwebhook-id: {n}\r\n\
@@ -140,7 +140,8 @@ impl World {
                 )
             }
             Request::Click(n) => {
-                let link = Link::Unsubscribe { key: Self::user(n)?, message: self.messages[0], generation: 0 };
+                let link =
+                    UnsubscribeLink::Unsubscribe { key: Self::user(n)?, message: self.messages[0], generation: 0 };
                 let token = link.token(&KEYS.parse::<LinkKeys>()?).context("no token")?;
                 format!(
                     "POST /u/{token} HTTP/1.1\r\nHost: t\r\nConnection: close\r\nContent-Length: 26\r\n\
@@ -273,7 +274,7 @@ async fn a_killed_gateway_loses_no_acknowledged_request_on_sqlite() -> Result<()
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_gateway_loses_no_acknowledged_request_on_postgresql() -> Result<()> {
     let url = tidings_harness::postgres::database().await?;
-    let store = Postgres::connect(&url).await?;
+    let store = PostgresStore::connect(&url).await?;
     store.migrate().await?;
     kills(World::new(tempfile::tempdir()?, &url, Arc::new(store)).await?).await
 }

@@ -16,10 +16,10 @@ use tidings_harness::{
 };
 use tidings_model::{
     records::{AuditEntry, Preferences},
-    window::Outcome,
+    window::DigestOutcome,
 };
 use tidings_needs::needs;
-use tidings_store::{Postgres, prelude::*};
+use tidings_store::{PostgresStore, prelude::*};
 
 const MINUTE: Duration = Duration::from_mins(1);
 
@@ -40,7 +40,7 @@ const AN_END: (&str, &str) =
 
 async fn a_task_is_lost(Lost { cadence, category, written, mails }: Lost) -> Result<()> {
     let url = database().await?;
-    let store = Postgres::connect(&url).await?;
+    let store = PostgresStore::connect(&url).await?;
     store.migrate().await?;
     let mut env = Env::with_store(settings(cadence, cadence), Arc::new(store), tempfile::tempdir()?).await?;
     let key = key("activity", "ann");
@@ -72,7 +72,7 @@ async fn a_task_is_lost(Lost { cadence, category, written, mails }: Lost) -> Res
     env.wait_until_idle(&key, MINUTE).await?;
 
     let digests = env.store.digests(&key, 10).await?;
-    let sent = digests.iter().filter(|d| d.closed.as_ref().is_some_and(|closed| closed.outcome == Outcome::Sent));
+    let sent = digests.iter().filter(|d| d.closed.as_ref().is_some_and(|closed| closed.outcome == DigestOutcome::Sent));
     assert_eq!(sent.map(|digest| digest.items).collect::<Vec<_>>(), mails, "{digests:?}");
     assert!(digests.iter().all(|digest| digest.closed.is_some()), "{digests:?}");
     assert_eq!(digests.iter().map(|digest| digest.items).sum::<u64>(), 2, "{digests:?}");

@@ -18,13 +18,13 @@ use tidings_harness::{
 };
 use tidings_model::{
     Key,
-    command::Order,
-    records::{Actor, AuditEntry, Preferences},
-    window::Outcome,
+    command::CommandContext,
+    records::{AuditActor, AuditEntry, Preferences},
+    window::DigestOutcome,
 };
 use tidings_needs::needs;
 use tidings_store::prelude::*;
-use tidings_workflows::{Digest, Ignored};
+use tidings_workflows::{Digest, IgnoredPayload};
 
 const KEYS: u64 = 1_000;
 
@@ -33,10 +33,10 @@ const AT_ONCE: usize = 8;
 
 async fn change(env: &Env, key: &Key) -> Result<()> {
     let preferences = Preferences { cadence: Some("after 2h".to_owned()), ..Preferences::default() };
-    let (actor, action) = (Actor::Recipient, "preferences".to_owned());
+    let (actor, action) = (AuditActor::Recipient, "preferences".to_owned());
     let entry = AuditEntry { at: Timestamp::now(), actor, action, why: String::new() };
     env.store.put_preferences(key, &preferences, None, &entry).await?;
-    match env.workflow(key).signal(Digest::preferences, Ignored, WorkflowSignalOptions::default()).await {
+    match env.workflow(key).signal(Digest::preferences, IgnoredPayload, WorkflowSignalOptions::default()).await {
         Ok(()) | Err(WorkflowInteractionError::NotFound(_)) => Ok(()),
         Err(error) => Err(error.into()),
     }
@@ -44,7 +44,7 @@ async fn change(env: &Env, key: &Key) -> Result<()> {
 
 async fn flush(env: &Env, key: &Key) -> Result<()> {
     loop {
-        let order = Order { by: "ann".to_owned(), why: "a race".to_owned() };
+        let order = CommandContext { by: "ann".to_owned(), why: "a race".to_owned() };
         match env.update(key, Digest::flush, order).await {
             // A run that completes first takes no more updates.
             Ok(_) | Err(WorkflowUpdateError::NotFound(_) | WorkflowUpdateError::Failed(_)) => return Ok(()),
@@ -105,7 +105,7 @@ async fn simultaneous_change_event_flush_and_cancel_lose_no_event() -> Result<()
         for digest in digests {
             let closed = digest.closed.with_context(|| format!("{key} has a digest without an end"))?;
             *outcomes.entry(closed.outcome.name()).or_default() += digest.items;
-            sent += u64::from(closed.outcome == Outcome::Sent);
+            sent += u64::from(closed.outcome == DigestOutcome::Sent);
         }
     }
     println!(

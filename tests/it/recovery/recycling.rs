@@ -24,7 +24,7 @@ const SLOW: Duration = Duration::from_secs(30);
 async fn recycled_workers_send_every_open_window_once() -> Result<()> {
     let env = Env::without_worker(settings("instant", "after 3s")).await?;
     let activities = activities(env.store.clone(), &env.relay.url(), env.settings.clone())?;
-    let options = registration::digests(names::TASK_QUEUE, activities)?;
+    let options = registration::digest_worker(names::TASK_QUEUE, activities)?;
     let runtime = sdk::runtime()?;
     let shutdown = CancellationToken::new();
 

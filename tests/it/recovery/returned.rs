@@ -18,11 +18,11 @@ use tidings_harness::{
     time_skipping::TimeSkipping,
     wait::eventually,
 };
-use tidings_model::{Key, names, records::DigestRecord, troubled_run::Resolution, window::Outcome};
+use tidings_model::{Key, names, records::DigestRecord, troubled_run::RunResolution, window::DigestOutcome};
 use tidings_needs::needs;
-use tidings_operations::recover::Recovery;
+use tidings_operations::recover::RunRecovery;
 use tidings_store::prelude::*;
-use tidings_workflows::{Digest, Stage, Status};
+use tidings_workflows::{Digest, DigestStage, DigestStatus};
 use tracing::Level;
 
 const UNDELIVERED: &str = "SELECT COUNT(*) FROM digests WHERE claimed_at IS NOT NULL AND closed_at IS NULL";
@@ -69,18 +69,18 @@ impl Deferral {
         Ok(digests)
     }
 
-    async fn outcomes(&self) -> Result<Vec<Outcome>> {
+    async fn outcomes(&self) -> Result<Vec<DigestOutcome>> {
         let ended = |digest: DigestRecord| Ok(digest.closed.context("a digest has no end")?.outcome);
         self.digests().await?.into_iter().map(ended).collect()
     }
 
-    async fn status(&self) -> Result<Status> {
+    async fn status(&self) -> Result<DigestStatus> {
         let workflow = self.env.server.client.get_workflow_handle::<Digest>(self.key.workflow_id());
         Ok(workflow.query(Digest::status, (), WorkflowQueryOptions::default()).await?)
     }
 
     /// Waits until the last attempt of a digest has failed and its events wait for their window.
-    async fn returned(&self) -> Result<Status> {
+    async fn returned(&self) -> Result<DigestStatus> {
         eventually("the events wait for their window", Duration::from_mins(1), async || {
             self.env.server.sleep(Duration::from_mins(30)).await?;
             Ok(Some(self.status().await?).filter(|status| status.returned > 0 && status.due_at.is_some()))
@@ -116,10 +116,13 @@ async fn an_event_deferred_for_days_ends_as_failed_after_two_returns() -> Result
         // The three digests of a calendar may take longer than three days: the last one then meets a server that takes mail.
         let outcomes = deferral.outcomes().await?;
         assert!(
-            matches!(outcomes[..], [Outcome::Failed, Outcome::Failed, Outcome::Failed | Outcome::Sent]),
+            matches!(
+                outcomes[..],
+                [DigestOutcome::Failed, DigestOutcome::Failed, DigestOutcome::Failed | DigestOutcome::Sent]
+            ),
             "{outcomes:?}"
         );
-        let sent = outcomes.last() == Some(&Outcome::Sent);
+        let sent = outcomes.last() == Some(&DigestOutcome::Sent);
         assert_eq!(alerts()? - alerts_before, if sent { 2 } else { 3 }, "{cadence}");
         assert_eq!(deferral.env.relay.mails().len(), usize::from(sent), "{cadence}");
         assert_eq!(deferral.env.count(EVENTS_OF_THE_LAST).await?, 1, "{cadence}");
@@ -135,7 +138,7 @@ async fn an_event_deferred_for_days_ends_as_failed_after_two_returns() -> Result
         // The key goes on with its next event.
         deferral.env.emit(&deferral.key, "another").await?;
         deferral.pass(48).await?;
-        assert_eq!(deferral.outcomes().await?.last(), Some(&Outcome::Sent), "{cadence}");
+        assert_eq!(deferral.outcomes().await?.last(), Some(&DigestOutcome::Sent), "{cadence}");
     }
     Ok(())
 }
@@ -146,14 +149,14 @@ async fn an_event_deferred_for_a_day_is_in_the_next_digest() -> Result<()> {
     for cadence in ["daily 08:00", "after 10m", "instant", "sliding 5m max 1h"] {
         let deferral = Deferral::start(cadence).await?;
         let status = deferral.returned().await?;
-        assert_eq!((status.state, status.pending, status.returned), (Stage::Collecting, 1, 1), "{cadence}");
+        assert_eq!((status.state, status.pending, status.returned), (DigestStage::Collecting, 1, 1), "{cadence}");
         assert!(status.why.starts_with("events of a failed digest: "), "{}", status.why);
         deferral.env.relay.heal();
         let due_at = status.due_at.context("no time")?;
         deferral.env.server.sleep_until(due_at - 1.minute()).await?;
         assert_eq!(deferral.env.relay.count(), 0, "{cadence}: before the time that status shows");
         deferral.pass(2).await?;
-        assert_eq!(deferral.outcomes().await?, [Outcome::Failed, Outcome::Sent], "{cadence}");
+        assert_eq!(deferral.outcomes().await?, [DigestOutcome::Failed, DigestOutcome::Sent], "{cadence}");
         let mails = deferral.env.relay.mails();
         assert_eq!(events_by_message(&mails)?.into_values().collect::<Vec<_>>(), [1], "{cadence}");
         assert!(deferral.begins < due_at);
@@ -169,7 +172,7 @@ async fn an_event_that_comes_meanwhile_takes_the_returned_one_along() -> Result<
     deferral.env.relay.heal();
     deferral.env.emit(&deferral.key, "another").await?;
     deferral.pass(1).await?;
-    assert_eq!(deferral.outcomes().await?, [Outcome::Failed, Outcome::Sent]);
+    assert_eq!(deferral.outcomes().await?, [DigestOutcome::Failed, DigestOutcome::Sent]);
     assert_eq!(deferral.digests().await?[1].items, 2);
     deferral.pass(24).await?;
     assert_eq!(deferral.env.relay.count(), 1);
@@ -187,14 +190,14 @@ async fn a_recovery_opens_the_window_of_returned_events() -> Result<()> {
     let key = key("activity", "ann");
     env.events.emit(event(&key, "the only one")).await?;
     env.update(&key, Digest::flush, order()).await?;
-    let waiting = |status: &Status| status.returned > 0 && status.due_at.is_some();
+    let waiting = |status: &DigestStatus| status.returned > 0 && status.due_at.is_some();
     let before = env.status_when(&key, "the event waits for its window", waiting).await?;
     env.workflow(&key).terminate(WorkflowTerminateOptions::default()).await?;
 
     let (temporal, events, task_queue) = (&env.temporal, &env.events, names::TASK_QUEUE);
-    let recovery = Recovery { temporal, events, task_queue, store: &*env.store, key: &key, run_id: None };
+    let recovery = RunRecovery { temporal, events, task_queue, store: &*env.store, key: &key, run_id: None };
     assert_eq!(recovery.dry_run().await?.returned, 1);
-    assert_eq!(recovery.run(&order(), Resolution::ByHand).await?.returned, 1);
+    assert_eq!(recovery.run(&order(), RunResolution::ByHand).await?.returned, 1);
     let after = env.status_when(&key, "the event waits for its window again", waiting).await?;
     assert_eq!((after.pending, after.due_at, after.why), (1, before.due_at, before.why));
     env.update(&key, Digest::flush, order()).await?;

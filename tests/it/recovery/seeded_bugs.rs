@@ -27,7 +27,7 @@ fn worker(env: &Env, bug: Option<Bug>) -> Result<Running> {
         bug.put_into(&env.store);
     }
     let activities = activities(env.store.clone(), &env.relay.url(), env.settings.clone())?;
-    Running::start(env.temporal.clone(), registration::digests(names::TASK_QUEUE, activities)?)
+    Running::start(env.temporal.clone(), registration::digest_worker(names::TASK_QUEUE, activities)?)
 }
 
 async fn idle(env: &Env, key: &Key) -> Result<()> {
@@ -135,7 +135,7 @@ async fn the_checker_finds_a_forgotten_retract() -> Result<()> {
 async fn over_continue_as_new(forgets: bool) -> Result<Verdict> {
     let env = Env::without_worker(settings("after 10s", "after 1s")).await?;
     let activities = activities(env.store.clone(), &env.relay.url(), env.settings.clone())?;
-    let mut options = registration::digests(names::TASK_QUEUE, activities)?;
+    let mut options = registration::digest_worker(names::TASK_QUEUE, activities)?;
     if forgets {
         options.workflow_interceptor(WorkflowInterceptorConstructor::new(|_| Forgetful));
     }

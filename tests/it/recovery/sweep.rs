@@ -18,7 +18,7 @@ use temporalio_common::{
         },
     },
 };
-use tidings_client::{Client, CommandError, Commands, Config};
+use tidings_client::{Client, CommandError, Config, WorkflowCommands};
 use tidings_harness::{
     cli_env::CliEnv,
     env::{Env, count, event, key, order, settings},
@@ -29,24 +29,24 @@ use tidings_harness::{
 };
 use tidings_model::{
     Key,
-    command::{Hold, Release},
+    command::{HoldCommand, ReleaseCommand},
     names,
-    troubled_run::{Resolution, Trouble, TroubledRun},
+    troubled_run::{RunResolution, RunTrouble, TroubledRun},
 };
 use tidings_needs::needs;
 use tidings_operations::{
     key_filter::KeyFilter,
-    recover::Recovery,
+    recover::RunRecovery,
     stats::{count_open, troubled_runs},
-    sweep::Sweep,
+    sweep::RunSweep,
 };
-use tidings_workflows::{Digest, Stage, Status};
+use tidings_workflows::{Digest, DigestStage, DigestStatus};
 use uuid::Uuid;
 
 const MINUTE: Duration = Duration::from_mins(1);
 
-fn sweep(env: &Env) -> Sweep {
-    Sweep::new(env.store.clone(), env.temporal.clone(), env.events.clone(), names::TASK_QUEUE.to_owned())
+fn sweep(env: &Env) -> RunSweep {
+    RunSweep::new(env.store.clone(), env.temporal.clone(), env.events.clone(), names::TASK_QUEUE.to_owned())
 }
 
 /// Options of a start, with a change.
@@ -70,9 +70,9 @@ async fn produce(env: &Env, workflow_type: &str, options: WorkflowStartOptions, 
 }
 
 /// Looks until the list is as wanted.
-async fn listed(env: &Env, sweep: &Sweep, wanted: impl Fn(&[TroubledRun]) -> bool) -> Result<Vec<TroubledRun>> {
+async fn listed(env: &Env, sweep: &RunSweep, wanted: impl Fn(&[TroubledRun]) -> bool) -> Result<Vec<TroubledRun>> {
     eventually("the list is as wanted", MINUTE, async || {
-        sweep.look().await?;
+        sweep.sweep_once().await?;
         let runs = troubled_runs(&*env.store, names::TASK_QUEUE, None, 10).await?;
         Ok(wanted(&runs).then_some(runs))
     })
@@ -80,9 +80,9 @@ async fn listed(env: &Env, sweep: &Sweep, wanted: impl Fn(&[TroubledRun]) -> boo
 }
 
 /// Looks until the relay has `emails`; then the numbers of events in them.
-async fn mailed(env: &Env, sweep: &Sweep, emails: usize) -> Result<Vec<u64>> {
+async fn mailed(env: &Env, sweep: &RunSweep, emails: usize) -> Result<Vec<u64>> {
     eventually("the emails are there", MINUTE, async || {
-        sweep.look().await?;
+        sweep.sweep_once().await?;
         Ok((env.relay.count() >= emails).then_some(()))
     })
     .await?;
@@ -92,10 +92,10 @@ async fn mailed(env: &Env, sweep: &Sweep, emails: usize) -> Result<Vec<u64>> {
 }
 
 /// Starts everything, and the first look. What ended before that is an operator's matter.
-async fn swept(activity: &str) -> Result<(Env, Sweep)> {
+async fn swept(activity: &str) -> Result<(Env, RunSweep)> {
     let env = Env::start(settings(activity, "after 1s")).await?;
     let sweep = sweep(&env);
-    sweep.look().await?;
+    sweep.sweep_once().await?;
     Ok((env, sweep))
 }
 
@@ -141,18 +141,18 @@ async fn a_run_that_a_person_terminated_waits_for_a_person() -> Result<()> {
     let (env, sweep) = swept("after 10s").await?;
     let key = key("activity", "ann");
     env.events.emit(event(&key, "e1")).await?;
-    env.update(&key, Digest::hold, Hold { order: order(), until: None }).await?;
+    env.update(&key, Digest::hold, HoldCommand { order: order(), until: None }).await?;
     let run_id = env.run(&key).await?;
     let by_mistake = WorkflowTerminateOptions::builder().reason("by mistake".to_owned()).build();
     env.workflow(&key).terminate(by_mistake).await?;
 
     let runs = listed(&env, &sweep, |runs| runs.first().is_some_and(|run| run.by.is_some())).await?;
     let found = &runs[0];
-    assert_eq!((found.trouble, found.why.as_deref()), (Trouble::Terminated, Some("by mistake")));
+    assert_eq!((found.trouble, found.why.as_deref()), (RunTrouble::Terminated, Some("by mistake")));
     assert_eq!(found.remedy, format!("tidings recover acme/activity/ann --run {run_id} --why REASON"));
     assert!(env.is_idle(&key).await?, "it is not recovered");
 
-    let recovery = Recovery {
+    let recovery = RunRecovery {
         temporal: &env.temporal,
         events: &env.events,
         task_queue: names::TASK_QUEUE,
@@ -160,14 +160,14 @@ async fn a_run_that_a_person_terminated_waits_for_a_person() -> Result<()> {
         key: &key,
         run_id: None,
     };
-    let recovered = recovery.run(&order(), Resolution::ByHand).await?;
+    let recovered = recovery.run(&order(), RunResolution::ByHand).await?;
     assert_eq!(recovered.hold.map(|hold| hold.order.by), Some("ann".to_owned()));
     let status = env.status(&key).await?;
     assert_eq!((status.pending, status.hold.is_some()), (1, true), "the hold came before the deadline");
     listed(&env, &sweep, <[_]>::is_empty).await?;
     let error = recovery.dry_run().await.unwrap_err();
     assert!(error.to_string().contains("is still running, and no earlier run waits"), "{error}");
-    env.update(&key, Digest::release, Release::from(order())).await?;
+    env.update(&key, Digest::release, ReleaseCommand::from(order())).await?;
     wait_for_emails(&env.relay, 1, MINUTE).await?;
     Ok(())
 }
@@ -184,7 +184,7 @@ async fn a_reset_of_an_old_run_loses_neither_events_nor_hold() -> Result<()> {
     for event_id in ["e2", "e3"] {
         env.events.emit(event(&key, event_id)).await?;
     }
-    env.update(&key, Digest::hold, Hold { order: order(), until: None }).await?;
+    env.update(&key, Digest::hold, HoldCommand { order: order(), until: None }).await?;
     let reset = ResetWorkflowExecutionRequest {
         namespace: env.temporal.namespace(),
         workflow_execution: Some(WorkflowExecution { workflow_id: key.workflow_id(), run_id: old }),
@@ -198,7 +198,7 @@ async fn a_reset_of_an_old_run_loses_neither_events_nor_hold() -> Result<()> {
 
     // A recovery that is refused at first is tried again after a minute.
     eventually("the events wait on hold again", 3 * MINUTE, async || {
-        sweep.look().await?;
+        sweep.sweep_once().await?;
         let recovered = "SELECT COUNT(*) FROM troubled_runs WHERE resolution = 'recovered'";
         if env.count(recovered).await? == 0 || env.is_idle(&key).await? {
             return Ok(None);
@@ -206,9 +206,9 @@ async fn a_reset_of_an_old_run_loses_neither_events_nor_hold() -> Result<()> {
         Ok(env.status(&key).await?.hold)
     })
     .await?;
-    env.update(&key, Digest::release, Release::from(order())).await?;
+    env.update(&key, Digest::release, ReleaseCommand::from(order())).await?;
     // The first window of a reset run has the id of the digest that was sent. It goes on to the next one, and its flush is spent.
-    let commands = Commands::new(env.temporal.clone(), names::TASK_QUEUE);
+    let commands = WorkflowCommands::new(env.temporal.clone(), names::TASK_QUEUE);
     eventually("the second email is there", MINUTE, async || {
         commands.digest(&key).flush(order()).await?;
         Ok((env.relay.count() >= 2).then_some(()))
@@ -230,16 +230,16 @@ async fn a_misspelt_workflow_type_or_task_queue_is_listed() -> Result<()> {
         .await?;
     let runs = listed(&env, &sweep, |runs| runs.len() == 2).await?;
     let troubles: BTreeSet<_> = runs.iter().map(|run| (run.workflow_id.clone(), run.trouble)).collect();
-    let expected = [(typed.workflow_id(), Trouble::WrongType), (queued.workflow_id(), Trouble::WrongQueue)];
+    let expected = [(typed.workflow_id(), RunTrouble::WrongType), (queued.workflow_id(), RunTrouble::WrongQueue)];
     assert_eq!(troubles, expected.into());
     for key in [&typed, &queued] {
         // A good event does not help: it joins the run.
         env.events.emit(event(key, "e2")).await?;
         let (temporal, events, task_queue) = (&env.temporal, &env.events, names::TASK_QUEUE);
-        let recovery = Recovery { temporal, events, task_queue, store: &*env.store, key, run_id: None };
+        let recovery = RunRecovery { temporal, events, task_queue, store: &*env.store, key, run_id: None };
         let planned = recovery.dry_run().await?;
         assert!(planned.ended.starts_with("of another") && !env.is_idle(key).await?, "a dry run ends nothing");
-        assert_eq!(recovery.run(&order(), Resolution::ByHand).await?.events, 2);
+        assert_eq!(recovery.run(&order(), RunResolution::ByHand).await?.events, 2);
     }
     assert_eq!(mailed(&env, &sweep, 2).await?, [2, 2]);
     listed(&env, &sweep, <[_]>::is_empty).await?;
@@ -250,11 +250,11 @@ async fn a_misspelt_workflow_type_or_task_queue_is_listed() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_cannot_answer_says_why() -> Result<()> {
     let (env, _) = swept("after 1h").await?;
-    let commands = Commands::new(env.temporal.clone(), names::TASK_QUEUE);
+    let commands = WorkflowCommands::new(env.temporal.clone(), names::TASK_QUEUE);
     let typed = key("activity", "ann");
     produce(&env, "Digest", start(&typed, |_| {}), "e1").await?;
     let fails = async || {
-        let error = commands.digest(&typed).status::<Status>().await.err().context("it answers")?;
+        let error = commands.digest(&typed).status::<DigestStatus>().await.err().context("it answers")?;
         Ok(matches!(error, CommandError::TasksFail { .. }).then_some(()))
     };
     eventually("the status says that workflow tasks fail", MINUTE, fails).await?;
@@ -263,7 +263,7 @@ async fn a_run_that_cannot_answer_says_why() -> Result<()> {
     // A signal would begin the run.
     let workflow = UntypedWorkflow::new(names::WORKFLOW_TYPE);
     env.temporal.start_workflow(workflow, RawValue::default(), options).await?;
-    let error = commands.digest(&cron).status::<Status>().await.unwrap_err();
+    let error = commands.digest(&cron).status::<DigestStatus>().await.unwrap_err();
     assert!(matches!(error, CommandError::NotStarted { .. }), "{error}");
     Ok(())
 }
@@ -278,7 +278,7 @@ async fn a_run_that_is_paused_in_temporal_says_so() -> Result<()> {
     env.start_worker()?;
     let key = key("activity", "ann");
     env.events.emit(event(&key, "e1")).await?;
-    env.reaches(&key, Stage::Collecting).await?;
+    env.reaches(&key, DigestStage::Collecting).await?;
     let run_id = env.run(&key).await?;
     let (namespace, workflow_id) = (env.temporal.namespace(), key.workflow_id());
     let (identity, reason, request_id) = ("bo@desk".to_owned(), "wrong prices".to_owned(), Uuid::new_v4().to_string());
@@ -295,13 +295,13 @@ async fn a_run_that_is_paused_in_temporal_says_so() -> Result<()> {
 
     let sweep = sweep(&env);
     let runs = listed(&env, &sweep, |runs| runs.len() == 1).await?;
-    assert_eq!((runs[0].trouble, &runs[0].run_id), (Trouble::Paused, &run_id));
+    assert_eq!((runs[0].trouble, &runs[0].run_id), (RunTrouble::Paused, &run_id));
     assert_eq!(count_open(&env.temporal, None).await?, 1);
     let filter: KeyFilter = "tenant=acme".parse()?;
     assert_eq!(filter.keys(&env.temporal).await?, [key.clone()].into());
-    let commands = Commands::new(env.temporal.clone(), names::TASK_QUEUE);
+    let commands = WorkflowCommands::new(env.temporal.clone(), names::TASK_QUEUE);
     let paused = |error: &CommandError| matches!(error, CommandError::Paused { .. });
-    let error = commands.digest(&key).status::<Status>().await.unwrap_err();
+    let error = commands.digest(&key).status::<DigestStatus>().await.unwrap_err();
     assert!(paused(&error), "{error}");
     let error = commands.digest(&key).flush(order()).await.unwrap_err();
     assert!(paused(&error), "{error}");
@@ -309,7 +309,7 @@ async fn a_run_that_is_paused_in_temporal_says_so() -> Result<()> {
     let unpause = UnpauseWorkflowExecutionRequest { namespace, workflow_id, run_id, identity, reason, request_id };
     service.unpause_workflow_execution(unpause.into_request()).await?;
     listed(&env, &sweep, <[_]>::is_empty).await?;
-    env.reaches(&key, Stage::Collecting).await?;
+    env.reaches(&key, DigestStage::Collecting).await?;
     Ok(())
 }
 

@@ -19,24 +19,24 @@ use tidings_harness::{
     signals::{json_events, signal},
     wait::{eventually, wait_for_emails},
 };
-use tidings_model::{Key, command::Order, names, troubled_run::Resolution, window::Outcome};
+use tidings_model::{Key, command::CommandContext, names, troubled_run::RunResolution, window::DigestOutcome};
 use tidings_needs::needs;
-use tidings_operations::recover::{Recovered, Recovery};
-use tidings_store::{Postgres, Store, prelude::*};
-use tidings_workflows::Stage;
+use tidings_operations::recover::{RecoveryReport, RunRecovery};
+use tidings_store::{PostgresStore, Store, prelude::*};
+use tidings_workflows::DigestStage;
 
 const MINUTE: Duration = Duration::from_mins(1);
 /// Bytes of signals after which a run continues as new.
 const BYTES_OF_A_RUN: usize = 4 * 1024 * 1024;
 const BYTES_OF_A_SIGNAL: usize = 240 * 1024;
 
-fn order() -> Order {
-    Order { by: "ann".to_owned(), why: "terminated by mistake".to_owned() }
+fn order() -> CommandContext {
+    CommandContext { by: "ann".to_owned(), why: "terminated by mistake".to_owned() }
 }
 
-fn recovery<'a, S: Store>(env: &'a Env<S>, key: &'a Key) -> Recovery<'a> {
+fn recovery<'a, S: Store>(env: &'a Env<S>, key: &'a Key) -> RunRecovery<'a> {
     let (temporal, events, task_queue) = (&env.temporal, &env.events, names::TASK_QUEUE);
-    Recovery { temporal, events, task_queue, store: &*env.store, key, run_id: None }
+    RunRecovery { temporal, events, task_queue, store: &*env.store, key, run_id: None }
 }
 
 fn retract(key: &Key, event_id: &str) -> v1::Retract {
@@ -55,7 +55,7 @@ async fn recovery_puts_every_event_of_a_terminated_run_in_one_email() -> Result<
     env.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).times(1));
     let key = key("activity", "ann");
     env.events.emit(event(&key, "e1")).await?;
-    let retrying = async || Ok((env.status(&key).await?.state == Stage::Retrying).then_some(()));
+    let retrying = async || Ok((env.status(&key).await?.state == DigestStage::Retrying).then_some(()));
     eventually("the first digest waits for its next attempt", MINUTE, retrying).await?;
     for event_id in ["e2", "e3", "e4"] {
         env.events.emit(event(&key, event_id)).await?;
@@ -65,9 +65,9 @@ async fn recovery_puts_every_event_of_a_terminated_run_in_one_email() -> Result<
 
     let planned = recovery(&env, &key).dry_run().await?;
     assert!(env.is_idle(&key).await?, "a dry run starts nothing");
-    let recovered = recovery(&env, &key).run(&order(), Resolution::ByHand).await?;
+    let recovered = recovery(&env, &key).run(&order(), RunResolution::ByHand).await?;
     assert_eq!(recovered, planned, "and says what the recovery then does");
-    let Recovered { ended, digests, events, retracts, .. } = recovered;
+    let RecoveryReport { ended, digests, events, retracts, .. } = recovered;
     assert_eq!((ended, events, retracts), ("terminated", 4, 1));
     assert_eq!(digests.iter().map(|digest| (digest.events, &digest.refused)).collect::<Vec<_>>(), [(1, &None)]);
 
@@ -90,14 +90,14 @@ async fn a_repeated_recovery_sends_nothing_twice() -> Result<()> {
     env.events.emit(event(&key, "e1")).await?;
     let run_id = env.run(&key).await?;
     terminated(&env, &key).await?;
-    let by_id = Recovery { run_id: Some(&run_id), ..recovery(&env, &key) };
-    by_id.run(&order(), Resolution::ByHand).await?;
+    let by_id = RunRecovery { run_id: Some(&run_id), ..recovery(&env, &key) };
+    by_id.run(&order(), RunResolution::ByHand).await?;
     env.completed(&key).await?;
-    by_id.run(&order(), Resolution::ByHand).await?;
+    by_id.run(&order(), RunResolution::ByHand).await?;
     env.completed(&key).await?;
     let outcomes: Vec<_> =
         env.store.digests(&key, 10).await?.into_iter().filter_map(|digest| Some(digest.closed?.outcome)).collect();
-    assert_eq!(outcomes.iter().filter(|outcome| **outcome == Outcome::Sent).count(), 1, "{outcomes:?}");
+    assert_eq!(outcomes.iter().filter(|outcome| **outcome == DigestOutcome::Sent).count(), 1, "{outcomes:?}");
     assert_eq!(env.relay.mails().len(), 1);
     Ok(())
 }
@@ -108,7 +108,7 @@ async fn recovery_leaves_the_digest_of_a_later_run_alone() -> Result<()> {
     let env = Env::start(settings("after 1s", "after 1h")).await?;
     env.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).times(2));
     let key = key("activity", "ann");
-    let retrying = async || Ok((env.status(&key).await?.state == Stage::Retrying).then_some(()));
+    let retrying = async || Ok((env.status(&key).await?.state == DigestStage::Retrying).then_some(()));
     env.events.emit(event(&key, "e1")).await?;
     eventually("the first digest waits for its next attempt", MINUTE, retrying).await?;
     let run_id = env.run(&key).await?;
@@ -117,7 +117,7 @@ async fn recovery_leaves_the_digest_of_a_later_run_alone() -> Result<()> {
     env.events.emit(event(&key, "e2")).await?;
     eventually("a later run's digest waits for its next attempt", MINUTE, retrying).await?;
 
-    let recovered = Recovery { run_id: Some(&run_id), ..recovery(&env, &key) }.dry_run().await?;
+    let recovered = RunRecovery { run_id: Some(&run_id), ..recovery(&env, &key) }.dry_run().await?;
     let digests: Vec<_> = recovered.digests.iter().map(|digest| Some(digest.digest_id)).collect();
     assert_eq!(digests, [left_behind]);
     Ok(())
@@ -141,10 +141,10 @@ async fn recovery_leaves_the_open_window_of_a_later_run_alone() -> Result<()> {
     let stashed = eventually("the later run's window has events in the ledger", MINUTE, stashed).await?;
 
     let recovered =
-        Recovery { run_id: Some(&run_id), ..recovery(&env, &key) }.run(&order(), Resolution::ByHand).await?;
+        RunRecovery { run_id: Some(&run_id), ..recovery(&env, &key) }.run(&order(), RunResolution::ByHand).await?;
     assert_eq!((recovered.digests, recovered.events), (Vec::new(), 1));
     let status = env.status(&key).await?;
-    assert_eq!((status.state, status.digest_id), (Stage::Collecting, Some(stashed)));
+    assert_eq!((status.state, status.digest_id), (DigestStage::Collecting, Some(stashed)));
     Ok(())
 }
 
@@ -154,7 +154,7 @@ async fn recovery_refuses_running_and_completed_runs() -> Result<()> {
     let env = Env::start(settings("after 1h", "after 1s")).await?;
     let running = key("activity", "ann");
     env.events.emit(event(&running, "e1")).await?;
-    let error = recovery(&env, &running).run(&order(), Resolution::ByHand).await.unwrap_err();
+    let error = recovery(&env, &running).run(&order(), RunResolution::ByHand).await.unwrap_err();
     assert!(error.to_string().contains("is still running, and no earlier run waits"), "{error}");
 
     let completed = key("alerts", "ann");
@@ -196,7 +196,7 @@ async fn recovery_skips_a_deleted_history_and_recovers_the_rest() -> Result<()> 
     locked.rollback().await?;
 
     let planned = recovery(&env, &key).dry_run().await?;
-    let recovered = recovery(&env, &key).run(&order(), Resolution::ByHand).await?;
+    let recovered = recovery(&env, &key).run(&order(), RunResolution::ByHand).await?;
     assert_eq!(recovered, planned);
     assert_eq!((recovered.events, recovered.gone), (1, vec![first]));
     env.status_when(&key, "the event waits", |status| status.pending == 1).await?;
@@ -215,7 +215,7 @@ async fn recovery_emits_more_events_than_one_client_deadline_allows() -> Result<
     terminated(&env, &key).await?;
     let deadline = Duration::from_secs(8);
     env.events = Client::new(env.temporal.clone(), Config { deadline, ..Config::default() });
-    assert_eq!(recovery(&env, &key).run(&order(), Resolution::ByHand).await?.events, 60 * 16);
+    assert_eq!(recovery(&env, &key).run(&order(), RunResolution::ByHand).await?.events, 60 * 16);
     Ok(())
 }
 
@@ -237,7 +237,7 @@ fn bulky(n: usize) -> RawValue {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_that_outlives_its_run_takes_no_event_from_the_next() -> Result<()> {
     let url = database().await?;
-    let store = Postgres::connect(&url).await?;
+    let store = PostgresStore::connect(&url).await?;
     store.migrate().await?;
     let mut env = Env::with_store(settings("after 1s", "after 1h"), Arc::new(store), tempfile::tempdir()?).await?;
     env.start_worker()?;
@@ -250,7 +250,7 @@ async fn a_claim_that_outlives_its_run_takes_no_event_from_the_next() -> Result<
     }
     eventually("the claim waits", MINUTE, async || waits(&mut ledger).await).await?;
     terminated(&env, &key).await?;
-    let recovered = recovery(&env, &key).run(&order(), Resolution::ByHand).await?;
+    let recovered = recovery(&env, &key).run(&order(), RunResolution::ByHand).await?;
     assert_eq!((recovered.digests, recovered.events), (Vec::new(), 2), "nothing is in the ledger yet");
     holding.rollback().await?;
 

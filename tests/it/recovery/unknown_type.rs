@@ -14,16 +14,16 @@ use tidings_harness::{
 };
 use tidings_model::{
     Key, names,
-    process::{Process, digest_section},
+    process::{ProcessRecord, digest_section},
     records::Recipient,
     settings::{Settings, UnknownRecipients},
-    step::{ClaimAnswer, ClaimInput, Ending, RenderInput, Rendered},
-    window::{Closed, Outcome, Window},
+    step::{ClaimAnswer, ClaimInput, CloseAnswer, RenderAnswer, RenderInput},
+    window::{DigestOutcome, Window, WindowEnd},
 };
 use tidings_needs::needs;
-use tidings_services::{Deps, Error};
-use tidings_store::{Sqlite, prelude::*};
-use tidings_workflows::{Digest, Stage};
+use tidings_services::{StepError, StepServices};
+use tidings_store::{SqliteStore, prelude::*};
+use tidings_workflows::{Digest, DigestStage};
 
 const RELAY: &str = "smtp://127.0.0.1:1";
 const MINUTE: Duration = Duration::from_mins(1);
@@ -35,7 +35,7 @@ fn removed() -> Settings {
     settings
 }
 
-fn deps(store: &Arc<Sqlite>, settings: Settings) -> Result<Deps> {
+fn deps(store: &Arc<SqliteStore>, settings: Settings) -> Result<StepServices> {
     activities(store.clone(), RELAY, settings)
 }
 
@@ -45,14 +45,14 @@ fn due_for(key: Key, days: i64) -> Window {
     Window { digest_id: key.digest_id("run", 0), key, opened_at: due_at, due_at }
 }
 
-async fn claimed(deps: &Deps, window: &Window) -> Result<ClaimAnswer> {
+async fn claimed(deps: &StepServices, window: &Window) -> Result<ClaimAnswer> {
     let input = claim_of(window, vec![recorded_event("e1", Timestamp::now())]);
     Ok(claim::run(deps, &ClaimInput { unknown_since: Some(window.due_at), ..input }).await?)
 }
 
-fn ended(answer: ClaimAnswer) -> Result<Closed> {
+fn ended(answer: ClaimAnswer) -> Result<WindowEnd> {
     match answer {
-        ClaimAnswer::Nothing(Ending { closed, .. }) => Ok(closed),
+        ClaimAnswer::Nothing(CloseAnswer { closed, .. }) => Ok(closed),
         other => anyhow::bail!("{other:?}"),
     }
 }
@@ -66,7 +66,7 @@ async fn a_key_of_a_type_without_a_table_waits_visibly_and_goes_out_when_the_tab
     env.events.emit(event(&ann, "e1")).await?;
     let waits = |why: &str| why.contains("[digest.activity]");
     let status = env.status_when(&ann, "it says what is missing", |status| waits(&status.why)).await?;
-    assert_eq!((status.state, status.pending), (Stage::Collecting, 1));
+    assert_eq!((status.state, status.pending), (DigestStage::Collecting, 1));
     assert_eq!(status.trouble, None, "no activity fails for it");
 
     env.stop_worker()?;
@@ -75,7 +75,7 @@ async fn a_key_of_a_type_without_a_table_waits_visibly_and_goes_out_when_the_tab
     env.update(&ann, Digest::flush, order()).await?;
     wait_for_emails(&env.relay, 1, MINUTE).await?;
     let last = env.completed(&ann).await?.last.context("no digest")?;
-    assert_eq!(last.closed.outcome, Outcome::Sent);
+    assert_eq!(last.closed.outcome, DigestOutcome::Sent);
     Ok(())
 }
 
@@ -89,7 +89,7 @@ async fn a_type_without_a_table_ends_as_unknown_after_seven_days() -> Result<()>
     ensure!(matches!(&early, ClaimAnswer::Later { why, .. } if why.contains("[digest.activity]")), "{early:?}");
     let late = due_for(key("activity", "ann"), 7);
     let closed = ended(claimed(&without, &late).await?)?;
-    assert_eq!(closed.outcome, Outcome::Unknown);
+    assert_eq!(closed.outcome, DigestOutcome::Unknown);
     assert!(closed.why.contains("[digest.activity]"), "{}", closed.why);
     let digest = store.digest(late.digest_id).await?.context("the ledger has no digest")?;
     assert_eq!(digest.items, 1, "the ledger keeps the events");
@@ -105,9 +105,9 @@ async fn a_type_without_a_table_ends_as_unknown_after_seven_days() -> Result<()>
         claimed(&with, &window).await?;
         let answer = rendered(&window, days).await;
         match days {
-            6 => ensure!(matches!(answer, Err(Error::UnknownType(_))), "{answer:?}"),
+            6 => ensure!(matches!(answer, Err(StepError::UnknownType(_))), "{answer:?}"),
             _ => ensure!(
-                matches!(&answer, Ok(Rendered::Nothing(closed)) if closed.outcome == Outcome::Unknown),
+                matches!(&answer, Ok(RenderAnswer::Nothing(closed)) if closed.outcome == DigestOutcome::Unknown),
                 "{answer:?}"
             ),
         }
@@ -122,16 +122,17 @@ async fn a_step_of_a_type_that_only_another_worker_knows_is_left_to_that_one() -
     let deps = deps(&store, removed())?;
     let window = due_for(key("activity", "ann"), 6);
     let claim = async || claim::run(&deps, &claim_of(&window, vec![recorded_event("e1", Timestamp::now())])).await;
-    let mut other = Process { id: uuid::Uuid::nil(), seen_at: store.clock().await?, profile: worker_profile() };
+    let mut other =
+        ProcessRecord { id: uuid::Uuid::nil(), seen_at: store.database_clock().await?, profile: worker_profile() };
     store.put_process(&other).await?;
     ensure!(matches!(claim().await, Ok(ClaimAnswer::Later { .. })), "nobody knows the type");
     other.profile.sections.insert(digest_section("activity"), "aa".to_owned());
     store.put_process(&other).await?;
-    ensure!(matches!(claim().await, Err(Error::OtherWorker(_))), "the other one does");
+    ensure!(matches!(claim().await, Err(StepError::OtherWorker(_))), "the other one does");
     other.profile.sections.clear();
     other.profile.former_types.insert("activity".to_owned());
     store.put_process(&other).await?;
-    ensure!(matches!(claim().await, Err(Error::OtherWorker(_))), "the other one has it under another name");
+    ensure!(matches!(claim().await, Err(StepError::OtherWorker(_))), "the other one has it under another name");
     "elsewhere".clone_into(&mut other.profile.task_queue);
     store.put_process(&other).await?;
     ensure!(matches!(claim().await, Ok(ClaimAnswer::Later { .. })), "the other one takes nothing from this queue");
@@ -147,7 +148,7 @@ async fn an_address_that_no_email_can_have_ends_like_an_unknown_recipient() -> R
     let folder = tempfile::tempdir()?;
     let store = sqlite(folder.path()).await?;
     let ann = key("activity", "ann");
-    let recipient = Recipient { address: "ann at home".to_owned(), ..Recipient::invented(&ann) };
+    let recipient = Recipient { address: "ann at home".to_owned(), ..Recipient::for_development(&ann) };
     store.put_recipients(&[recipient], Timestamp::now()).await?;
     let settings = Settings { unknown_recipients: UnknownRecipients::Wait, ..settings("after 1s", "after 1s") };
     let deps = deps(&store, settings)?;
@@ -158,7 +159,7 @@ async fn an_address_that_no_email_can_have_ends_like_an_unknown_recipient() -> R
         "{early:?}"
     );
     let closed = ended(claimed(&deps, &due_for(ann, 7)).await?)?;
-    assert_eq!(closed.outcome, Outcome::Unknown);
+    assert_eq!(closed.outcome, DigestOutcome::Unknown);
     assert!(
         closed.why.contains("the directory has an address that cannot be sent to")
             && !closed.why.contains("ann at home"),

@@ -11,7 +11,7 @@ use tidings_harness::{
     python::python,
     relay::{bytes, deliver, mailer, offer},
 };
-use tidings_model::attempt::{AttemptClass, Phase};
+use tidings_model::attempt::{AttemptClass, AttemptPhase};
 use tidings_needs::needs;
 
 /// Takes mail for ann, tells every message by its base64 on standard output, and its port first.
@@ -63,7 +63,7 @@ async fn aiosmtpd_gets_the_exact_bytes_and_its_replies_are_understood() -> Resul
     for text in ["Three new comments\n", ".\n..\n.dots", "Grüße 🎉"] {
         let message = bytes(text);
         let ready = offer(&mailer, "ann@example.net", &message).await.expect("aiosmtpd takes it");
-        assert_eq!(ready.dot().await.class, AttemptClass::Sent);
+        assert_eq!(ready.send_dot().await.class, AttemptClass::Sent);
         let kept = base64::Engine::decode(&base64::prelude::BASE64_STANDARD, output.next().context("no mail")??)?;
         assert_eq!(kept, message);
         let parsed = MessageParser::default().parse(&kept).context("no message")?;
@@ -74,7 +74,7 @@ async fn aiosmtpd_gets_the_exact_bytes_and_its_replies_are_understood() -> Resul
     }
 
     let refused = deliver(&mailer, "bob@example.net").await;
-    assert_eq!((refused.class, refused.phase), (AttemptClass::HardBounce, Phase::Rcpt));
+    assert_eq!((refused.class, refused.phase), (AttemptClass::HardBounce, AttemptPhase::Rcpt));
     let large = offer(&mailer, "ann@example.net", &b"0123456789\r\n".repeat(50_000)).await.err();
     assert_eq!(large.map(|delivery| delivery.class), Some(AttemptClass::TooLarge));
     assert_eq!(deliver(&mailer, "ann@example.net").await.class, AttemptClass::Sent);

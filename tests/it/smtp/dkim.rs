@@ -16,7 +16,7 @@ use tidings_harness::{
     python::python,
     wait::wait_for_emails,
 };
-use tidings_mail::dkim::Dkim;
+use tidings_mail::dkim::DkimSigner;
 use tidings_model::{
     Provider,
     settings::{ReturnPath, Settings},
@@ -42,7 +42,7 @@ fn with_links() -> Result<Settings> {
 }
 
 /// The mail of one event, as the relay got it.
-async fn digest(dkim: Dkim) -> Result<String> {
+async fn digest(dkim: DkimSigner) -> Result<String> {
     let mut env = Env::without_worker(with_links()?).await?;
     env.signers.general.bulk = Some(dkim);
     env.start_worker()?;
@@ -54,14 +54,14 @@ async fn digest(dkim: Dkim) -> Result<String> {
 }
 
 /// Of each mail, whether the signature holds.
-fn verify(python: &OsString, dkim: &Dkim, mails: &[String]) -> Result<Vec<bool>> {
+fn verify(python: &OsString, dkim: &DkimSigner, mails: &[String]) -> Result<Vec<bool>> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("interop/verify_dkim.py");
     let mut child =
         Command::new(python).arg(script).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let mut input = child.stdin.take().context("no input")?;
     for mail in mails {
         let message = BASE64_STANDARD.encode(mail);
-        writeln!(input, "{}", json!({"message": message, "name": dkim.record_name(), "record": dkim.record()}))?;
+        writeln!(input, "{}", json!({"message": message, "name": dkim.record_name(), "record": dkim.dns_record()}))?;
     }
     drop(input);
     let output = child.wait_with_output()?;
@@ -110,7 +110,7 @@ fn forged_and_relayed(mail: &str) -> Result<(Vec<String>, Vec<String>)> {
 
 async fn verifies_until_the_email_is_changed(pem: &str, algorithm: &str) -> Result<()> {
     let python = python()?;
-    let dkim = Dkim::new("s1", "tidings.example", pem.as_bytes())?;
+    let dkim = DkimSigner::new("s1", "tidings.example", pem.as_bytes())?;
     let mail = digest(dkim.clone()).await?;
     assert!(mail.starts_with(&format!("DKIM-Signature: v=1; a={algorithm}; c=relaxed/relaxed;")), "{mail}");
     let header = mail.split("\r\nFrom: ").next().unwrap_or_default();

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use tidings_harness::relay::{Act, At, FROM, Fault, Relay, Settings, bytes, deliver, mailer, mailer_with, offer};
-use tidings_mail::smtp::{Follows, Limits, OUTCOMES, RowEvent, Timeouts, Withdrawal};
-use tidings_model::attempt::{AttemptClass, Phase};
+use tidings_mail::smtp::{Follows, OUTCOMES, PoolLimits, RowEvent, SmtpTimeouts, WithdrawReason};
+use tidings_model::attempt::{AttemptClass, AttemptPhase};
 
 const ANN: &str = "ann@example.net";
 
@@ -19,13 +19,13 @@ async fn each_reply_has_its_class_and_the_next_message_is_sent() -> Result<()> {
     for row in OUTCOMES {
         let RowEvent::Reply(text) = row.event else { continue };
         let at = match row.phase {
-            Phase::Greeting => At::Greeting,
-            Phase::Ehlo => At::Ehlo,
-            Phase::Auth => At::Auth,
-            Phase::Mail => At::Mail,
-            Phase::Rcpt => At::Rcpt,
-            Phase::Data => At::Data,
-            Phase::Dot if row.follows != Follows::Delivered => At::Dot,
+            AttemptPhase::Greeting => At::Greeting,
+            AttemptPhase::Ehlo => At::Ehlo,
+            AttemptPhase::Auth => At::Auth,
+            AttemptPhase::Mail => At::Mail,
+            AttemptPhase::Rcpt => At::Rcpt,
+            AttemptPhase::Data => At::Data,
+            AttemptPhase::Dot if row.follows != Follows::Delivered => At::Dot,
             _ => continue,
         };
         let relay = Relay::with(Settings { login: login.clone(), ..Settings::default() }).await?;
@@ -33,10 +33,15 @@ async fn each_reply_has_its_class_and_the_next_message_is_sent() -> Result<()> {
     }
     let lines = "550-5.1.1 no such user\r\n550 5.1.1 see help";
     let relay = Relay::with(Settings { login, ..Settings::default() }).await?;
-    a_reply_ends_one_attempt(&relay, At::Rcpt, lines, (AttemptClass::HardBounce, Phase::Rcpt)).await
+    a_reply_ends_one_attempt(&relay, At::Rcpt, lines, (AttemptClass::HardBounce, AttemptPhase::Rcpt)).await
 }
 
-async fn a_reply_ends_one_attempt(relay: &Relay, at: At, text: &str, expected: (AttemptClass, Phase)) -> Result<()> {
+async fn a_reply_ends_one_attempt(
+    relay: &Relay,
+    at: At,
+    text: &str,
+    expected: (AttemptClass, AttemptPhase),
+) -> Result<()> {
     relay.fault(Fault::new(at, reply(text)).times(1));
     let mailer = mailer(&relay.url().replace("smtp://", "smtp://ann:secret@"))?;
     let delivery = deliver(&mailer, ANN).await;
@@ -52,11 +57,11 @@ async fn a_reply_ends_one_attempt(relay: &Relay, at: At, text: &str, expected: (
 #[tokio::test]
 async fn a_connection_lost_before_the_dot_is_safe_to_retry() -> Result<()> {
     for (at, phase) in [
-        (At::Greeting, Phase::Greeting),
-        (At::Ehlo, Phase::Ehlo),
-        (At::Mail, Phase::Mail),
-        (At::Rcpt, Phase::Rcpt),
-        (At::Data, Phase::Data),
+        (At::Greeting, AttemptPhase::Greeting),
+        (At::Ehlo, AttemptPhase::Ehlo),
+        (At::Mail, AttemptPhase::Mail),
+        (At::Rcpt, AttemptPhase::Rcpt),
+        (At::Data, AttemptPhase::Data),
     ] {
         for act in [Act::Close, Act::HalfClose, reply("what?"), reply("\u{fffd}\u{fffd}"), reply("25")] {
             let relay = Relay::start().await?;
@@ -72,9 +77,9 @@ async fn a_connection_lost_before_the_dot_is_safe_to_retry() -> Result<()> {
     }
     let gone = Relay::start().await?.url();
     let delivery = deliver(&mailer(&gone)?, ANN).await;
-    assert_eq!((delivery.class, delivery.phase), (AttemptClass::Deferred, Phase::Connect));
+    assert_eq!((delivery.class, delivery.phase), (AttemptClass::Deferred, AttemptPhase::Connect));
     let nowhere = deliver(&mailer("smtp://host.invalid?tls=none")?, ANN).await;
-    assert_eq!((nowhere.class, nowhere.phase), (AttemptClass::Deferred, Phase::Connect));
+    assert_eq!((nowhere.class, nowhere.phase), (AttemptClass::Deferred, AttemptPhase::Connect));
     Ok(())
 }
 
@@ -85,7 +90,7 @@ async fn a_connection_lost_within_the_content_is_safe_to_retry() -> Result<()> {
     // More than the buffers of both sides hold.
     let large = b"Three new comments\r\n".repeat(1_000_000);
     let delivery = offer(&mailer(&relay.url())?, ANN, &large).await.err().expect("the relay is gone");
-    assert_eq!((delivery.class, delivery.phase), (AttemptClass::Deferred, Phase::Body));
+    assert_eq!((delivery.class, delivery.phase), (AttemptClass::Deferred, AttemptPhase::Body));
     assert_eq!(relay.mails(), []);
     Ok(())
 }
@@ -104,7 +109,11 @@ async fn a_lost_or_unreadable_reply_to_the_dot_is_ambiguous() -> Result<()> {
         relay.fault(Fault::new(At::Dot, act.clone()).times(1));
         let mailer = mailer(&relay.url())?;
         let delivery = deliver(&mailer, ANN).await;
-        assert_eq!((delivery.class, delivery.phase), (AttemptClass::Ambiguous, Phase::Dot), "{act:?}: {delivery:?}");
+        assert_eq!(
+            (delivery.class, delivery.phase),
+            (AttemptClass::Ambiguous, AttemptPhase::Dot),
+            "{act:?}: {delivery:?}"
+        );
         assert_eq!(relay.mails().len(), kept, "{act:?}");
         assert_eq!(deliver(&mailer, ANN).await.class, AttemptClass::Sent, "after {act:?}");
         assert_eq!(relay.connections(), 2, "a late reply to the one must not be read as that to the other: {act:?}");
@@ -152,7 +161,7 @@ async fn words_in_another_encoding_do_not_matter() -> Result<()> {
         (AttemptClass::Sent, Some("angenommen f\u{fffd}r alle".into()))
     );
     let refused = deliver(&mailer, ANN).await;
-    assert_eq!((refused.class, refused.phase), (AttemptClass::HardBounce, Phase::Rcpt), "{refused:?}");
+    assert_eq!((refused.class, refused.phase), (AttemptClass::HardBounce, AttemptPhase::Rcpt), "{refused:?}");
     assert_eq!(deliver(&mailer, ANN).await.class, AttemptClass::Sent);
     assert_eq!((relay.mails().len(), relay.connections()), (2, 1));
     Ok(())
@@ -161,18 +170,18 @@ async fn words_in_another_encoding_do_not_matter() -> Result<()> {
 #[tokio::test]
 async fn each_phase_has_its_own_timeout() -> Result<()> {
     let short = Duration::from_millis(200);
-    let all = Timeouts::default();
+    let all = SmtpTimeouts::default();
     for (at, timeouts, phase, class) in [
-        (At::Greeting, Timeouts { greeting: short, ..all }, Phase::Greeting, AttemptClass::Deferred),
-        (At::Ehlo, Timeouts { greeting: short, ..all }, Phase::Ehlo, AttemptClass::Deferred),
-        (At::Mail, Timeouts { command: short, ..all }, Phase::Mail, AttemptClass::Deferred),
-        (At::Rcpt, Timeouts { command: short, ..all }, Phase::Rcpt, AttemptClass::Deferred),
-        (At::Data, Timeouts { data: short, ..all }, Phase::Data, AttemptClass::Deferred),
-        (At::Dot, Timeouts { dot: short, ..all }, Phase::Dot, AttemptClass::Ambiguous),
+        (At::Greeting, SmtpTimeouts { greeting: short, ..all }, AttemptPhase::Greeting, AttemptClass::Deferred),
+        (At::Ehlo, SmtpTimeouts { greeting: short, ..all }, AttemptPhase::Ehlo, AttemptClass::Deferred),
+        (At::Mail, SmtpTimeouts { command: short, ..all }, AttemptPhase::Mail, AttemptClass::Deferred),
+        (At::Rcpt, SmtpTimeouts { command: short, ..all }, AttemptPhase::Rcpt, AttemptClass::Deferred),
+        (At::Data, SmtpTimeouts { data: short, ..all }, AttemptPhase::Data, AttemptClass::Deferred),
+        (At::Dot, SmtpTimeouts { dot: short, ..all }, AttemptPhase::Dot, AttemptClass::Ambiguous),
     ] {
         let relay = Relay::start().await?;
         relay.fault(Fault::new(at, Act::Silent));
-        let delivery = deliver(&mailer_with(&relay.url(), Limits::default(), timeouts)?, ANN).await;
+        let delivery = deliver(&mailer_with(&relay.url(), PoolLimits::default(), timeouts)?, ANN).await;
         assert_eq!((delivery.class, delivery.phase), (class, phase), "{at:?}: {delivery:?}");
         assert!(delivery.detail.contains("no answer within 200ms"), "{delivery:?}");
     }
@@ -183,8 +192,8 @@ async fn each_phase_has_its_own_timeout() -> Result<()> {
 #[tokio::test]
 async fn a_reply_is_read_when_its_time_is_over_before_anybody_looked() -> Result<()> {
     let relay = Relay::start().await?;
-    let timeouts = Timeouts { dot: Duration::ZERO, ..Timeouts::default() };
-    let delivery = deliver(&mailer_with(&relay.url(), Limits::default(), timeouts)?, ANN).await;
+    let timeouts = SmtpTimeouts { dot: Duration::ZERO, ..SmtpTimeouts::default() };
+    let delivery = deliver(&mailer_with(&relay.url(), PoolLimits::default(), timeouts)?, ANN).await;
     assert_eq!((delivery.class, relay.mails().len()), (AttemptClass::Sent, 1), "{delivery:?}");
     Ok(())
 }
@@ -193,11 +202,11 @@ async fn a_reply_is_read_when_its_time_is_over_before_anybody_looked() -> Result
 async fn a_relay_that_stops_reading_is_abandoned_before_the_dot() -> Result<()> {
     let relay = Relay::start().await?;
     relay.fault(Fault::new(At::Body, Act::Slow(Duration::from_mins(1))));
-    let timeouts = Timeouts { block: Duration::from_millis(200), ..Timeouts::default() };
-    let mailer = mailer_with(&relay.url(), Limits::default(), timeouts)?;
+    let timeouts = SmtpTimeouts { block: Duration::from_millis(200), ..SmtpTimeouts::default() };
+    let mailer = mailer_with(&relay.url(), PoolLimits::default(), timeouts)?;
     let large = b"Three new comments\r\n".repeat(1_000_000);
     let delivery = offer(&mailer, ANN, &large).await.err().expect("the relay does not read");
-    assert_eq!((delivery.class, delivery.phase), (AttemptClass::Deferred, Phase::Body));
+    assert_eq!((delivery.class, delivery.phase), (AttemptClass::Deferred, AttemptPhase::Body));
     Ok(())
 }
 
@@ -216,9 +225,9 @@ async fn a_message_withdrawn_before_the_dot_is_not_sent() -> Result<()> {
     let relay = Relay::start().await?;
     let mailer = mailer(&relay.url())?;
     for (why, class) in [
-        (Some(Withdrawal::Fenced), AttemptClass::Fenced),
-        (Some(Withdrawal::Cancelled), AttemptClass::Cancelled),
-        (Some(Withdrawal::Unrecorded("the store is unavailable".into())), AttemptClass::Deferred),
+        (Some(WithdrawReason::Fenced), AttemptClass::Fenced),
+        (Some(WithdrawReason::Cancelled), AttemptClass::Cancelled),
+        (Some(WithdrawReason::Unrecorded("the store is unavailable".into())), AttemptClass::Deferred),
         (None, AttemptClass::Cancelled),
     ] {
         let ready = offer(&mailer, ANN, &bytes("Three new comments")).await.expect("a relay that takes it");
@@ -235,7 +244,8 @@ async fn a_message_withdrawn_before_the_dot_is_not_sent() -> Result<()> {
 #[tokio::test]
 async fn a_dropped_offer_sends_nothing_and_frees_its_connection() -> Result<()> {
     let relay = Relay::start().await?;
-    let mailer = mailer_with(&relay.url(), Limits { connections: 1, ..Limits::default() }, Timeouts::default())?;
+    let mailer =
+        mailer_with(&relay.url(), PoolLimits { connections: 1, ..PoolLimits::default() }, SmtpTimeouts::default())?;
     for at in [At::Greeting, At::Ehlo, At::Mail, At::Rcpt, At::Data] {
         relay.fault(Fault::new(at, Act::Silent));
         let cut = tokio::time::timeout(Duration::from_millis(50), deliver(&mailer, ANN)).await;
@@ -256,7 +266,7 @@ async fn the_relay_gets_the_exact_bytes_every_time() -> Result<()> {
     for message in [bytes("."), bytes(&large), bytes(&"ü".repeat(100_000)), b".\r\n.\r\n..\r\n".to_vec()] {
         for _ in 0..2 {
             let ready = offer(&mailer, ANN, &message).await.expect("a relay that takes it");
-            assert_eq!(ready.dot().await.class, AttemptClass::Sent);
+            assert_eq!(ready.send_dot().await.class, AttemptClass::Sent);
             let kept = relay.mails().pop().expect("a mail");
             assert!(kept.bytes() == message, "{} bytes became {}", message.len(), kept.bytes().len());
             assert_eq!((kept.from.as_str(), kept.to.as_slice()), (FROM, &[ANN.to_owned()][..]));
@@ -281,7 +291,7 @@ async fn a_message_over_the_advertised_size_is_not_offered() -> Result<()> {
 async fn an_international_address_needs_smtputf8() -> Result<()> {
     let without = Relay::start().await?;
     let delivery = deliver(&mailer(&without.url())?, "zoë@example.net").await;
-    assert_eq!((delivery.class, delivery.phase), (AttemptClass::Failed, Phase::Rcpt));
+    assert_eq!((delivery.class, delivery.phase), (AttemptClass::Failed, AttemptPhase::Rcpt));
     assert!(delivery.detail.contains("SMTPUTF8"), "{}", delivery.detail);
 
     let with = Relay::with(Settings { extensions: vec!["SMTPUTF8".into(), "8BITMIME".into()], ..Settings::default() });

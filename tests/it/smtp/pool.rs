@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use futures::future::join_all;
 use tidings_harness::relay::{Act, At, Fault, Relay, Settings, deliver, mailer, mailer_with};
-use tidings_mail::smtp::{Lane, Limits, Timeouts};
+use tidings_mail::smtp::{PoolLimits, SendLane, SmtpTimeouts};
 use tidings_model::attempt::AttemptClass;
 
 const ANN: &str = "ann@example.net";
@@ -17,7 +17,8 @@ async fn open_connections_never_exceed_the_limit() -> Result<()> {
     relay.fault(Fault::new(At::Greeting, slow.clone()));
     relay.fault(Fault::new(At::Rcpt, Act::Reply("450 4.2.0 later".into())).times(20));
     relay.fault(Fault::new(At::Dot, slow));
-    let mailer = mailer_with(&relay.url(), Limits { connections: 3, ..Limits::default() }, Timeouts::default())?;
+    let mailer =
+        mailer_with(&relay.url(), PoolLimits { connections: 3, ..PoolLimits::default() }, SmtpTimeouts::default())?;
     let classes = join_all((0..100).map(|_| deliver(&mailer, ANN))).await;
     assert_eq!(classes.iter().filter(|delivery| delivery.class == AttemptClass::Sent).count(), 80);
     assert_eq!(relay.mails().len(), 80);
@@ -62,7 +63,8 @@ async fn a_session_that_takes_no_more_messages_is_given_up() -> Result<()> {
 #[tokio::test]
 async fn a_connection_closes_after_its_number_of_messages() -> Result<()> {
     let relay = Relay::start().await?;
-    let mailer = mailer_with(&relay.url(), Limits { messages: 5, ..Limits::default() }, Timeouts::default())?;
+    let mailer =
+        mailer_with(&relay.url(), PoolLimits { messages: 5, ..PoolLimits::default() }, SmtpTimeouts::default())?;
     for _ in 0..20 {
         assert_eq!(deliver(&mailer, ANN).await.class, AttemptClass::Sent);
     }
@@ -72,11 +74,12 @@ async fn a_connection_closes_after_its_number_of_messages() -> Result<()> {
 
 #[tokio::test]
 async fn an_old_or_idle_connection_is_not_reused() -> Result<()> {
-    for limits in
-        [Limits { idle: Duration::ZERO, ..Limits::default() }, Limits { age: Duration::ZERO, ..Limits::default() }]
-    {
+    for limits in [
+        PoolLimits { idle: Duration::ZERO, ..PoolLimits::default() },
+        PoolLimits { age: Duration::ZERO, ..PoolLimits::default() },
+    ] {
         let relay = Relay::start().await?;
-        let mailer = mailer_with(&relay.url(), limits, Timeouts::default())?;
+        let mailer = mailer_with(&relay.url(), limits, SmtpTimeouts::default())?;
         for _ in 0..3 {
             assert_eq!(deliver(&mailer, ANN).await.class, AttemptClass::Sent);
         }
@@ -122,8 +125,8 @@ async fn a_reused_connection_that_ends_at_mail_or_rset_is_replaced() -> Result<(
 #[tokio::test]
 async fn a_reused_connection_that_stays_silent_is_replaced() -> Result<()> {
     let relay = Relay::start().await?;
-    let timeouts = Timeouts { reused: Duration::from_millis(200), ..Timeouts::default() };
-    let mailer = mailer_with(&relay.url(), Limits::default(), timeouts)?;
+    let timeouts = SmtpTimeouts { reused: Duration::from_millis(200), ..SmtpTimeouts::default() };
+    let mailer = mailer_with(&relay.url(), PoolLimits::default(), timeouts)?;
     assert_eq!(deliver(&mailer, ANN).await.class, AttemptClass::Sent);
     relay.fault(Fault::new(At::Mail, Act::Silent).times(1));
     assert_eq!(deliver(&mailer, ANN).await.class, AttemptClass::Sent);
@@ -140,7 +143,7 @@ async fn closing_sends_quit_and_defers_later_messages() -> Result<()> {
     mailer.close().await;
     relay.until("the connections close", |relay| relay.open_connections() == 0).await?;
     assert_eq!(relay.commands().iter().filter(|verb| *verb == "QUIT").count(), 2);
-    assert!(mailer.slot(Lane::Digests, ANN).await.is_none());
+    assert!(mailer.acquire_slot(SendLane::Digests, ANN).await.is_none());
     Ok(())
 }
 
@@ -152,7 +155,7 @@ async fn a_relay_that_takes_three_connections_gets_every_message_over_three() ->
     let classes = join_all((0..60).map(|_| deliver(&mailer, ANN))).await;
     assert!(classes.iter().all(|delivery| delivery.class == AttemptClass::Sent), "{classes:?}");
     assert_eq!(relay.mails().len(), 60);
-    assert!(relay.connections() <= Limits::default().connections, "{} were opened", relay.connections());
+    assert!(relay.connections() <= PoolLimits::default().connections, "{} were opened", relay.connections());
     Ok(())
 }
 
@@ -181,8 +184,8 @@ async fn mail_to_others_does_not_wait_for_a_domain_that_stalls() -> Result<()> {
 #[tokio::test]
 async fn an_idle_connection_is_closed_after_its_time() -> Result<()> {
     let relay = Relay::start().await?;
-    let limits = Limits { idle: Duration::from_millis(100), ..Limits::default() };
-    let mailer = mailer_with(&relay.url(), limits, Timeouts::default())?;
+    let limits = PoolLimits { idle: Duration::from_millis(100), ..PoolLimits::default() };
+    let mailer = mailer_with(&relay.url(), limits, SmtpTimeouts::default())?;
     assert_eq!(deliver(&mailer, ANN).await.class, AttemptClass::Sent);
     relay.until("it closes", |relay| relay.open_connections() == 0).await?;
     assert!(relay.commands().iter().any(|verb| verb == "QUIT"));

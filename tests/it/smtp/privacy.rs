@@ -3,10 +3,10 @@
 use anyhow::Result;
 use tempfile::TempDir;
 use tidings_harness::relay::{Act, At, Authority, Fault, Privacy, Relay, Settings, deliver, mailer};
-use tidings_mail::smtp::{Limits, Mailer, Timeouts};
+use tidings_mail::smtp::{PoolLimits, SmtpMailer, SmtpTimeouts};
 use tidings_model::{
     RelayUrl,
-    attempt::{AttemptClass, Phase},
+    attempt::{AttemptClass, AttemptPhase},
     relay_url::TokenSource,
 };
 
@@ -28,7 +28,7 @@ impl Guarded {
         Ok(Self { relay: Relay::with(settings).await?, ca })
     }
 
-    fn mailer(&self, privacy: Privacy, login: &str) -> Result<Mailer> {
+    fn mailer(&self, privacy: Privacy, login: &str) -> Result<SmtpMailer> {
         let scheme = if privacy == Privacy::Implicit { "smtps" } else { "smtp" };
         let tls = if privacy == Privacy::StartTls { "tls=required&" } else { "" };
         let ca = self.ca.path().join("ca.pem");
@@ -64,10 +64,10 @@ async fn auth_login_is_used_when_plain_is_not_offered() -> Result<()> {
 }
 
 /// A mailer that logs in as `tidings` by the token that a command prints.
-fn mailer_by_token(relay: &Relay, script: &str) -> Result<Mailer> {
+fn mailer_by_token(relay: &Relay, script: &str) -> Result<SmtpMailer> {
     let source = TokenSource::Command(["/bin/sh", "-c", script].map(str::to_owned).into());
     let url = relay.url().replace("smtp://", "smtp://tidings@");
-    Ok(Mailer::new(RelayUrl::with_token(&url, source)?, Limits::default(), Timeouts::default())?)
+    Ok(SmtpMailer::new(RelayUrl::with_token(&url, source)?, PoolLimits::default(), SmtpTimeouts::default())?)
 }
 
 #[tokio::test]
@@ -86,10 +86,10 @@ async fn a_refused_access_token_is_renewed_once_and_then_a_configuration_error()
     assert_eq!((relay.mails().len(), relay.connections()), (2, 2));
 
     let delivery = deliver(&mailer_by_token(&relay, "echo wrong-token")?, ANN).await;
-    assert_eq!((delivery.class, delivery.phase), (AttemptClass::Configuration, Phase::Auth), "{delivery:?}");
+    assert_eq!((delivery.class, delivery.phase), (AttemptClass::Configuration, AttemptPhase::Auth), "{delivery:?}");
     assert_eq!(delivery.reply.map(|reply| reply.code), Some(535), "the reply behind the challenge");
     let delivery = deliver(&mailer_by_token(&relay, "echo secret words; exit 3")?, ANN).await;
-    assert_eq!((delivery.class, delivery.phase), (AttemptClass::Configuration, Phase::Auth), "{delivery:?}");
+    assert_eq!((delivery.class, delivery.phase), (AttemptClass::Configuration, AttemptPhase::Auth), "{delivery:?}");
     assert!(
         delivery.detail.contains("token_command /bin/sh failed") && !delivery.detail.contains("secret"),
         "{delivery:?}"
@@ -103,7 +103,7 @@ async fn a_refused_access_token_is_renewed_once_and_then_a_configuration_error()
 #[tokio::test]
 async fn wrong_or_missing_credentials_are_a_configuration_error() -> Result<()> {
     let guarded = Guarded::start(Privacy::Implicit, "localhost").await?;
-    for (login, phase, code) in [("tidings:wrong@", Phase::Auth, 535), ("", Phase::Mail, 530)] {
+    for (login, phase, code) in [("tidings:wrong@", AttemptPhase::Auth, 535), ("", AttemptPhase::Mail, 530)] {
         let delivery = deliver(&guarded.mailer(Privacy::Implicit, login)?, ANN).await;
         assert_eq!((delivery.class, delivery.phase), (AttemptClass::Configuration, phase), "{delivery:?}");
         assert_eq!(delivery.reply.map(|reply| reply.code), Some(code));
@@ -111,7 +111,7 @@ async fn wrong_or_missing_credentials_are_a_configuration_error() -> Result<()> 
     let plain = Relay::start().await?;
     let url = plain.url().replace("smtp://", "smtp://tidings:secret@");
     let delivery = deliver(&mailer(&url)?, ANN).await;
-    assert_eq!((delivery.class, delivery.phase), (AttemptClass::Configuration, Phase::Auth), "no AUTH offered");
+    assert_eq!((delivery.class, delivery.phase), (AttemptClass::Configuration, AttemptPhase::Auth), "no AUTH offered");
     Ok(())
 }
 
@@ -125,7 +125,7 @@ async fn a_temporary_auth_failure_throttles_the_relay() -> Result<()> {
         let guarded = Guarded::start(Privacy::StartTls, "localhost").await?;
         guarded.relay.fault(Fault::new(At::Auth, Act::Reply(text.into())));
         let delivery = deliver(&guarded.mailer(Privacy::StartTls, LOGIN)?, ANN).await;
-        assert_eq!((delivery.class, delivery.phase), (class, Phase::Auth), "{text}: {delivery:?}");
+        assert_eq!((delivery.class, delivery.phase), (class, AttemptPhase::Auth), "{text}: {delivery:?}");
     }
     Ok(())
 }
@@ -135,7 +135,7 @@ async fn without_an_offer_of_starttls_nothing_is_sent_in_the_clear() -> Result<(
     let relay = Relay::start().await?;
     let url = format!("smtp://tidings:secret@localhost:{}?tls=required", relay.address().port());
     let delivery = deliver(&mailer(&url)?, ANN).await;
-    assert_eq!((delivery.class, delivery.phase), (AttemptClass::Deferred, Phase::Tls));
+    assert_eq!((delivery.class, delivery.phase), (AttemptClass::Deferred, AttemptPhase::Tls));
     assert!(delivery.detail.contains("does not offer STARTTLS"), "{}", delivery.detail);
     assert_eq!(relay.commands(), ["EHLO"]);
     Ok(())
@@ -147,7 +147,11 @@ async fn after_a_failed_starttls_nothing_is_sent_in_the_clear() -> Result<()> {
         let guarded = Guarded::start(Privacy::StartTls, "localhost").await?;
         guarded.relay.fault(Fault::new(At::StartTls, act.clone()));
         let delivery = deliver(&guarded.mailer(Privacy::StartTls, LOGIN)?, ANN).await;
-        assert_eq!((delivery.class, delivery.phase), (AttemptClass::Deferred, Phase::Tls), "{act:?}: {delivery:?}");
+        assert_eq!(
+            (delivery.class, delivery.phase),
+            (AttemptClass::Deferred, AttemptPhase::Tls),
+            "{act:?}: {delivery:?}"
+        );
         assert!(!guarded.relay.commands().contains(&"AUTH".to_owned()), "{act:?}");
     }
     Ok(())
@@ -169,12 +173,20 @@ async fn a_certificate_of_another_name_or_authority_is_not_trusted() -> Result<(
     for privacy in [Privacy::StartTls, Privacy::Implicit] {
         let other_name = Guarded::start(privacy, "mail.example.com").await?;
         let delivery = deliver(&other_name.mailer(privacy, LOGIN)?, ANN).await;
-        assert_eq!((delivery.class, delivery.phase), (AttemptClass::Deferred, Phase::Tls), "{privacy:?}: {delivery:?}");
+        assert_eq!(
+            (delivery.class, delivery.phase),
+            (AttemptClass::Deferred, AttemptPhase::Tls),
+            "{privacy:?}: {delivery:?}"
+        );
 
         let right = Guarded::start(privacy, "localhost").await?;
         let wrong_ca = Guarded { relay: right.relay, ca: other_name.ca };
         let delivery = deliver(&wrong_ca.mailer(privacy, LOGIN)?, ANN).await;
-        assert_eq!((delivery.class, delivery.phase), (AttemptClass::Deferred, Phase::Tls), "{privacy:?}: {delivery:?}");
+        assert_eq!(
+            (delivery.class, delivery.phase),
+            (AttemptClass::Deferred, AttemptPhase::Tls),
+            "{privacy:?}: {delivery:?}"
+        );
         assert!(!wrong_ca.relay.commands().contains(&"AUTH".to_owned()));
     }
     Ok(())

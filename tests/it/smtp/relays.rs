@@ -13,17 +13,17 @@ use tidings_harness::{
     relay::{self, Act, At, FROM, Fault, Relay, events_by_message},
     wait::{eventually, wait_for_emails},
 };
-use tidings_mail::smtp::{AttemptOutcome, Lane, Timeouts};
+use tidings_mail::smtp::{AttemptOutcome, SendLane, SmtpTimeouts};
 use tidings_model::{
     Provider,
     attempt::AttemptClass,
-    breaker::Cause,
-    settings::{Per, Rate, RelaySettings, Settings},
-    window::Outcome,
+    breaker::BreakerCause,
+    settings::{MessageRate, RateUnit, RelaySettings, Settings},
+    window::DigestOutcome,
 };
 use tidings_needs::needs;
-use tidings_services::relays::{BreakerCommand, Choice, Relays, Route};
-use tidings_store::{Sqlite, Store, prelude::*};
+use tidings_services::relays::{BreakerCommand, RelayChoice, RelayRoute, RelaySet};
+use tidings_store::{SqliteStore, Store, prelude::*};
 use uuid::Uuid;
 
 const ANN: &str = "ann@example.net";
@@ -42,7 +42,7 @@ fn at(relay: &Relay) -> Result<RelaySettings> {
 }
 
 /// Why the relay is left alone.
-async fn cause(store: &dyn Store, name: &str) -> Result<Option<Cause>> {
+async fn cause(store: &dyn Store, name: &str) -> Result<Option<BreakerCause>> {
     let mut breakers = store.breakers().await?;
     Ok(breakers.remove(name).and_then(|kept| kept.breaker.open).map(|open| open.cause))
 }
@@ -62,7 +62,7 @@ async fn after_wrong_credentials_the_next_relay_is_used_across_restarts() -> Res
     let mut env = Env::start(by(&[("first", wrong), ("second", at(&second)?)])).await?;
     env.events.emit(event(&key("activity", "ann"), "e1")).await?;
     wait_for_emails(&second, 1, MINUTE).await?;
-    assert_eq!(cause(&*env.store, "first").await?, Some(Cause::Configuration));
+    assert_eq!(cause(&*env.store, "first").await?, Some(BreakerCause::Configuration));
     assert_eq!(cause(&*env.store, "second").await?, None);
     env.completed(&key("activity", "ann")).await?;
     for (query, count) in [
@@ -98,7 +98,7 @@ async fn digests_wait_while_every_breaker_is_open() -> Result<()> {
     try_join_all(keys.iter().map(|key| env.events.emit(event(key, "e1")))).await?;
     eventually("both relays are left alone", MINUTE, async || {
         let both = (cause(&*env.store, "first").await?, cause(&*env.store, "second").await?);
-        Ok((both == (Some(Cause::Policy), Some(Cause::Policy))).then_some(()))
+        Ok((both == (Some(BreakerCause::Policy), Some(BreakerCause::Policy))).then_some(()))
     })
     .await?;
     eventually("every digest waits", MINUTE, async || {
@@ -140,19 +140,19 @@ async fn after_its_retries_a_failed_digest_returns_its_events() -> Result<()> {
     env.completed(&key).await?;
     let digests = env.store.digests(&key, 10).await?;
     let outcomes: Vec<_> = digests.into_iter().filter_map(|digest| Some(digest.closed?.outcome)).collect();
-    assert_eq!(outcomes, [Outcome::Sent, Outcome::Failed], "the latest first");
+    assert_eq!(outcomes, [DigestOutcome::Sent, DigestOutcome::Failed], "the latest first");
     assert_eq!(env.count("SELECT COUNT(*) FROM attempts WHERE class = 'deferred'").await?, 3);
     assert_eq!(events_by_message(&relay.mails())?.into_values().collect::<Vec<_>>(), [1]);
     Ok(())
 }
 
 /// A worker's view of one relay.
-fn worker(relay: &Relay, provider: Provider) -> Result<Relays> {
+fn worker(relay: &Relay, provider: Provider) -> Result<RelaySet> {
     let settings = RelaySettings { provider, ..at(relay)? };
-    Ok(Relays::new(&BTreeMap::from([("own".to_owned(), settings)]), Timeouts::default())?)
+    Ok(RelaySet::new(&BTreeMap::from([("own".to_owned(), settings)]), SmtpTimeouts::default())?)
 }
 
-async fn store() -> Result<(Arc<Sqlite>, TempDir)> {
+async fn store() -> Result<(Arc<SqliteStore>, TempDir)> {
     let folder = TempDir::new()?;
     Ok((sqlite(folder.path()).await?, folder))
 }
@@ -161,17 +161,18 @@ fn names() -> Vec<String> {
     vec!["own".to_owned()]
 }
 
-async fn attempt(route: &Route<'_>) -> AttemptOutcome {
-    let slot = route.slot(Lane::Digests, ANN).await.expect("the relays are open");
+async fn attempt(route: &RelayRoute<'_>) -> AttemptOutcome {
+    let slot = route.slot(SendLane::Digests, ANN).await.expect("the relays are open");
     match route.offer(slot, FROM, ANN, &relay::bytes("Three new comments")).await {
-        Ok(ready) => ready.dot().await,
+        Ok(ready) => ready.send_dot().await,
         Err(delivery) => delivery,
     }
 }
 
 /// Chooses, tries, and tells the breaker.
-async fn send(relays: &Relays, store: &Sqlite, message: u128, now: Timestamp) -> Result<Option<AttemptClass>> {
-    let Choice::By(route) = relays.choose(store, &names(), None, Uuid::from_u128(message), now).await? else {
+async fn send(relays: &RelaySet, store: &SqliteStore, message: u128, now: Timestamp) -> Result<Option<AttemptClass>> {
+    let RelayChoice::By(route) = relays.choose_relay(store, &names(), None, Uuid::from_u128(message), now).await?
+    else {
         return Ok(None);
     };
     let delivery = attempt(&route).await;
@@ -194,11 +195,11 @@ async fn one_message_among_all_workers_probes_an_open_relay() -> Result<()> {
     let names = names();
     let ask = |n: u128| {
         let (worker, store, names) = (&workers[usize::from(n.is_multiple_of(2))], &store, &names);
-        async move { worker.choose(&**store, names, None, Uuid::from_u128(n), over).await }
+        async move { worker.choose_relay(&**store, names, None, Uuid::from_u128(n), over).await }
     };
     let mut tries = Vec::new();
     for choice in join_all((10..30).map(ask)).await {
-        if let Choice::By(route) = choice? {
+        if let RelayChoice::By(route) = choice? {
             tries.push(route);
         }
     }
@@ -243,7 +244,7 @@ async fn an_unreachable_relay_is_probed_and_used_again_when_it_is_back() -> Resu
     for message in 0..5 {
         assert_eq!(send(&relays, &store, message, now).await?, Some(AttemptClass::Deferred));
     }
-    assert_eq!(cause(&*store, "own").await?, Some(Cause::Outage));
+    assert_eq!(cause(&*store, "own").await?, Some(BreakerCause::Outage));
     // Hours later, with one attempt in five minutes.
     let connections = relay.connections();
     for second in 0..3 * 3600 / 30 {
@@ -281,7 +282,7 @@ async fn provider_headers_precede_the_same_stored_bytes_every_time() -> Result<(
 #[tokio::test(flavor = "multi_thread")]
 async fn a_relay_gets_no_more_emails_a_second_than_its_rate() -> Result<()> {
     let relay = Relay::start().await?;
-    let rate = Some(Rate { mails: 5, per: Per::Second });
+    let rate = Some(MessageRate { mails: 5, per: RateUnit::Second });
     let env = Env::start(by(&[("slow", RelaySettings { rate, ..at(&relay)? })])).await?;
     let keys: Vec<_> = (0..40).map(|n| key("activity", &format!("u{n}"))).collect();
     try_join_all(keys.iter().map(|key| env.events.emit(event(key, "e1")))).await?;

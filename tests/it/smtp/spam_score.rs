@@ -16,8 +16,8 @@ use tidings_harness::{
     wait::wait_for_emails,
 };
 use tidings_mail::{
-    mime::{Draft, MessageKind, Party, Threading, Unsubscribe},
-    render::Renderer,
+    mime::{MessageDraft, MessageKind, MessageParty, ThreadPosition, UnsubscribeUris},
+    render::TemplateRenderer,
 };
 use tidings_model::Key;
 use tidings_needs::needs;
@@ -55,11 +55,11 @@ fn scores(spamassassin: &str, arguments: &[&str], mails: &[u8]) -> Result<Vec<(f
 }
 
 /// A shipped email in a language, as it leaves.
-fn shipped(renderer: &Renderer, name: &str, language: &str) -> Result<Vec<u8>> {
+fn shipped(renderer: &TemplateRenderer, name: &str, language: &str) -> Result<Vec<u8>> {
     let rendered = renderer.preview(name, Some(language))?;
-    let draft = Draft {
-        from: Party { name: "Acme", address: &"digest@acme.example".parse()? },
-        to: Party { name: "Ann", address: &"ann@example.com".parse()? },
+    let draft = MessageDraft {
+        from: MessageParty { name: "Acme", address: &"digest@acme.example".parse()? },
+        to: MessageParty { name: "Ann", address: &"ann@example.com".parse()? },
         reply_to: None,
         subject: &rendered.subject,
         html: Some(&rendered.html),
@@ -70,11 +70,11 @@ fn shipped(renderer: &Renderer, name: &str, language: &str) -> Result<Vec<u8>> {
             digest_type: name,
             events: 3,
             list_host: "acme.example",
-            threading: Threading::Alone,
+            threading: ThreadPosition::Alone,
         },
         date: Timestamp::now(),
         message_domain: "acme.example",
-        unsubscribe: Some(Unsubscribe { url: "https://mail.acme.example/u/sample", mailto: None }),
+        unsubscribe: Some(UnsubscribeUris { url: "https://mail.acme.example/u/sample", mailto: None }),
         token: None,
         attachments: &[],
     };
@@ -85,7 +85,7 @@ fn shipped(renderer: &Renderer, name: &str, language: &str) -> Result<Vec<u8>> {
 #[test]
 fn spamassassin_scores_every_shipped_email_far_below_spam() -> Result<()> {
     let spamassassin = env::var("TIDINGS_TEST_SPAMASSASSIN").context("TIDINGS_TEST_SPAMASSASSIN is not set")?;
-    let renderer = Renderer::new(None)?;
+    let renderer = TemplateRenderer::new(None)?;
     let names = renderer.names();
     let mails: Vec<_> = names.iter().flat_map(|name| LANGUAGES.map(|language| (name, language))).collect();
     // One run for all, because the program takes a second to start.

@@ -10,20 +10,20 @@ use tidings_harness::{
     relay::{self, Act, At, FROM, Fault, Relay},
     wait::{eventually, wait_for_emails},
 };
-use tidings_mail::smtp::{Lane, Timeouts};
+use tidings_mail::smtp::{SendLane, SmtpTimeouts};
 use tidings_model::{
     Key,
     attempt::AttemptClass,
-    breaker::Cause,
-    delivery_events::{DeliveryEvent, Kind},
+    breaker::BreakerCause,
+    delivery_events::{DeliveryEvent, ReportKind},
     settings::{RelaySettings, Settings, TenantSettings},
 };
 use tidings_needs::needs;
 use tidings_services::{
     delivery_events,
-    relays::{BreakerCommand, Choice, Relays},
+    relays::{BreakerCommand, RelayChoice, RelaySet},
 };
-use tidings_store::{Sqlite, Store, prelude::*};
+use tidings_store::{SqliteStore, Store, prelude::*};
 use uuid::Uuid;
 
 const MINUTE: Duration = Duration::from_mins(1);
@@ -42,7 +42,7 @@ fn key(tenant: &str, user: &str) -> Result<Key> {
 }
 
 /// Why mail does not go by this breaker.
-async fn cause(store: &dyn Store, name: &str) -> Result<Option<Cause>> {
+async fn cause(store: &dyn Store, name: &str) -> Result<Option<BreakerCause>> {
     let mut breakers = store.breakers().await?;
     Ok(breakers.remove(name).and_then(|kept| kept.breaker.open).map(|open| open.cause))
 }
@@ -56,10 +56,11 @@ async fn complains(env: &Env, key: &Key, already: usize) -> Result<()> {
     let complaint = DeliveryEvent {
         relay: Some("default".to_owned()),
         message: Some(digest.digest_id.to_string()),
-        ..DeliveryEvent::new(Kind::Complained, Timestamp::now())
+        ..DeliveryEvent::new(ReportKind::Complained, Timestamp::now())
     };
     for again in [false, true] {
-        let recorded = delivery_events::record(&*env.store, &env.settings, complaint.clone(), Timestamp::now()).await?;
+        let recorded =
+            delivery_events::record_event(&*env.store, &env.settings, complaint.clone(), Timestamp::now()).await?;
         assert_eq!(recorded.again, again);
     }
     Ok(())
@@ -73,7 +74,7 @@ async fn complaints_of_one_tenant_stop_its_mail_and_no_other() -> Result<()> {
         assert_eq!(cause(&*env.store, "default/acme").await?, None, "after {n} complaints");
         complains(&env, &key("acme", &format!("u{n}"))?, n).await?;
     }
-    assert_eq!(cause(&*env.store, "default/acme").await?, Some(Cause::Complaints));
+    assert_eq!(cause(&*env.store, "default/acme").await?, Some(BreakerCause::Complaints));
     // A worker that has read no breaker yet.
     env.stop_worker()?;
     env.start_worker()?;
@@ -101,8 +102,8 @@ async fn complaints_of_one_tenant_stop_its_mail_and_no_other() -> Result<()> {
 /// Relays in use, without a workflow.
 struct Bench {
     relay: Relay,
-    relays: Relays,
-    store: Arc<Sqlite>,
+    relays: RelaySet,
+    store: Arc<SqliteStore>,
     _folder: TempDir,
 }
 
@@ -110,7 +111,7 @@ impl Bench {
     async fn start() -> Result<Self> {
         let (relay, folder) = (Relay::start().await?, TempDir::new()?);
         let settings = RelaySettings::new(relay.url().parse()?);
-        let relays = Relays::new(&[("own".to_owned(), settings)].into(), Timeouts::default())?;
+        let relays = RelaySet::new(&[("own".to_owned(), settings)].into(), SmtpTimeouts::default())?;
         Ok(Self { relays, store: sqlite(folder.path()).await?, relay, _folder: folder })
     }
 
@@ -123,12 +124,12 @@ impl Bench {
         now: Timestamp,
     ) -> Result<Option<AttemptClass>> {
         let (names, message) = (["own".to_owned()], Uuid::from_u128(message));
-        let Choice::By(route) = self.relays.choose(&*self.store, &names, tenant, message, now).await? else {
+        let RelayChoice::By(route) = self.relays.choose_relay(&*self.store, &names, tenant, message, now).await? else {
             return Ok(None);
         };
-        let slot = route.slot(Lane::Digests, to).await.context("the relays are closed")?;
+        let slot = route.slot(SendLane::Digests, to).await.context("the relays are closed")?;
         let delivery = match route.offer(slot, FROM, to, &relay::bytes("Three new comments")).await {
-            Ok(ready) => ready.dot().await,
+            Ok(ready) => ready.send_dot().await,
             Err(delivery) => delivery,
         };
         self.relays.report_result(&*self.store, &route, &delivery, (to, false), now).await;
@@ -144,7 +145,7 @@ async fn bounces_count_for_the_tenant_and_connections_for_the_relay() -> Result<
     for n in 0..100 {
         assert_eq!(bench.send(Some("acme"), n, "bo@example.net", now).await?, Some(AttemptClass::HardBounce));
     }
-    assert_eq!(cause(&*bench.store, "own/acme").await?, Some(Cause::Bounces));
+    assert_eq!(cause(&*bench.store, "own/acme").await?, Some(BreakerCause::Bounces));
     assert_eq!(bench.send(Some("acme"), 200, "ann@example.net", now).await?, None);
     for tenant in [Some("bolt"), None] {
         assert_eq!(bench.send(tenant, 201, "ann@example.net", now).await?, Some(AttemptClass::Sent), "{tenant:?}");
@@ -156,13 +157,15 @@ async fn bounces_count_for_the_tenant_and_connections_for_the_relay() -> Result<
 
     bench.relay.heal();
     bench.relay.fault(Fault::new(At::Greeting, Act::ReplyAndClose("421 4.3.2 shutting down".into())));
-    let fresh =
-        Relays::new(&[("own".to_owned(), RelaySettings::new(bench.relay.url().parse()?))].into(), Timeouts::default())?;
+    let fresh = RelaySet::new(
+        &[("own".to_owned(), RelaySettings::new(bench.relay.url().parse()?))].into(),
+        SmtpTimeouts::default(),
+    )?;
     let bench = Bench { relays: fresh, ..bench };
     for n in 300..305 {
         assert_eq!(bench.send(Some("acme"), n, "ann@example.net", over).await?, Some(AttemptClass::Deferred));
     }
-    assert_eq!(cause(&*bench.store, "own").await?, Some(Cause::Outage));
+    assert_eq!(cause(&*bench.store, "own").await?, Some(BreakerCause::Outage));
     assert_eq!(bench.send(Some("bolt"), 400, "ann@example.net", over).await?, None, "the relay is everybody's");
     Ok(())
 }
@@ -175,11 +178,11 @@ async fn bounces_of_others_do_not_stop_a_tenant_with_a_table() -> Result<()> {
     for n in 0..100 {
         bench.send(None, n, "bo@example.net", now).await?;
     }
-    assert_eq!(cause(&*bench.store, "own").await?, Some(Cause::Bounces));
+    assert_eq!(cause(&*bench.store, "own").await?, Some(BreakerCause::Bounces));
     assert_eq!(bench.send(None, 200, "ann@example.net", now).await?, None);
     let Some(AttemptClass::Sent) = bench.send(Some("acme"), 201, "ann@example.net", now).await? else {
         bail!("the mail of others stops acme's");
     };
-    assert_eq!(cause(&*bench.store, "own").await?, Some(Cause::Bounces), "acme's message is no probe");
+    assert_eq!(cause(&*bench.store, "own").await?, Some(BreakerCause::Bounces), "acme's message is no probe");
     Ok(())
 }

@@ -9,10 +9,10 @@ use tidings_harness::{
     relay::{Mail, Relay},
     wait::wait_for_emails,
 };
-use tidings_mail::dkim::{Dkim, Signers, StreamSigners};
+use tidings_mail::dkim::{DkimSigner, StreamSigners, TenantSigners};
 use tidings_model::{
     Key,
-    settings::{RelaySettings, ReturnPath, Sender, Settings, Stream, Streams, TenantSettings},
+    settings::{DeliveryStreams, RelaySettings, ReturnPath, SenderIdentity, Settings, StreamSettings, TenantSettings},
 };
 use tidings_needs::needs;
 use tidings_store::prelude::*;
@@ -51,25 +51,25 @@ impl Relays {
 }
 
 /// Both streams of a tenant. Digests have a return path.
-fn streams(tenant: &str) -> Streams {
+fn streams(tenant: &str) -> DeliveryStreams {
     let domain = format!("{tenant}.example");
-    let sender = Sender {
+    let sender = SenderIdentity {
         name: tenant.to_uppercase(),
         address: format!("news@{domain}").parse().unwrap(),
         reply_to: Some(format!("help@{domain}").parse().unwrap()),
         domain: domain.clone(),
     };
-    let transactional = Stream::new(&[tenant], sender);
+    let transactional = StreamSettings::new(&[tenant], sender);
     let return_path = Some(ReturnPath { local: "bounce".to_owned(), domain });
-    Streams { bulk: Stream { return_path, ..transactional.clone() }, transactional }
+    DeliveryStreams { bulk: StreamSettings { return_path, ..transactional.clone() }, transactional }
 }
 
 /// A key for digests of everybody and one for each tenant.
-fn signers() -> Result<Signers> {
-    let of = |domain: &str, pem: &str| anyhow::Ok(Some(Dkim::new("s1", domain, pem.as_bytes())?));
-    let both = |dkim: Option<Dkim>| StreamSigners { bulk: dkim.clone(), transactional: dkim };
+fn signers() -> Result<TenantSigners> {
+    let of = |domain: &str, pem: &str| anyhow::Ok(Some(DkimSigner::new("s1", domain, pem.as_bytes())?));
+    let both = |dkim: Option<DkimSigner>| StreamSigners { bulk: dkim.clone(), transactional: dkim };
     let own = TENANTS.map(|tenant| Ok((tenant.to_owned(), both(of(&format!("{tenant}.example"), ED25519)?))));
-    Ok(Signers { general: both(of("tidings.example", RSA)?), tenants: own.into_iter().collect::<Result<_>>()? })
+    Ok(TenantSigners { general: both(of("tidings.example", RSA)?), tenants: own.into_iter().collect::<Result<_>>()? })
 }
 
 /// The only message of a relay.

@@ -17,10 +17,10 @@ use tidings_harness::{
     signals::json_events,
     wait::eventually,
 };
-use tidings_model::{Key, window::Outcome};
+use tidings_model::{Key, window::DigestOutcome};
 use tidings_needs::needs;
-use tidings_store::{Postgres, Store, prelude::*};
-use tidings_workflows::Stage;
+use tidings_store::{PostgresStore, Store, prelude::*};
+use tidings_workflows::DigestStage;
 
 const KEYS: usize = 100;
 /// Signals to one key while the store is away: more than a run takes, and more bytes than it may carry on.
@@ -44,7 +44,7 @@ async fn a_store_outage_delays_digests_and_loses_none() -> Result<()> {
     let url = database().await?;
     let url = url.parse()?;
     let proxy = Proxy::start(&url).await?;
-    let store = Postgres::connect(proxy.url(url.clone())?.as_str()).await?;
+    let store = PostgresStore::connect(proxy.url(url.clone())?.as_str()).await?;
     store.migrate().await?;
     let mut env = Env::with_store(settings("after 3s", "after 1h"), Arc::new(store), tempfile::tempdir()?).await?;
     env.start_worker()?;
@@ -82,7 +82,7 @@ async fn a_store_outage_delays_digests_and_loses_none() -> Result<()> {
     // The run sees the cancel at once and ends when the ledger can be written.
     env.workflow(&cancelled).cancel(WorkflowCancelOptions::default()).await?;
     eventually("the cancel is under way", SOON, async || {
-        Ok((env.status(&cancelled).await?.state == Stage::Cancelling).then_some(()))
+        Ok((env.status(&cancelled).await?.state == DigestStage::Cancelling).then_some(()))
     })
     .await?;
 
@@ -95,7 +95,7 @@ async fn a_store_outage_delays_digests_and_loses_none() -> Result<()> {
     assert_eq!(env.run_status(&cancelled).await?, WorkflowExecutionStatus::Canceled);
     let dropped = env.store.digests(&cancelled, 10).await?;
     assert!(
-        matches!(&dropped[..], [d] if d.items == 1 && d.closed.as_ref().is_some_and(|c| c.outcome == Outcome::Dropped))
+        matches!(&dropped[..], [d] if d.items == 1 && d.closed.as_ref().is_some_and(|c| c.outcome == DigestOutcome::Dropped))
     );
 
     let longest = try_join_all(keys.iter().map(async |key| env.history(key).await.map(|events| events.len()))).await?;
@@ -125,5 +125,6 @@ fn started_with(history: &[HistoryEvent]) -> usize {
 }
 
 async fn collecting<S: Store>(env: &Env<S>, key: &Key) -> Result<()> {
-    eventually("collecting", SOON, async || Ok((env.status(key).await?.state == Stage::Collecting).then_some(()))).await
+    eventually("collecting", SOON, async || Ok((env.status(key).await?.state == DigestStage::Collecting).then_some(())))
+        .await
 }

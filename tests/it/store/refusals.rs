@@ -8,7 +8,7 @@ use futures::future::{BoxFuture, try_join_all};
 use jiff::Timestamp;
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection};
 use tidings_activities::{
-    Cancellable,
+    CancellableResult,
     digest::{claim, send},
 };
 use tidings_harness::{
@@ -22,12 +22,12 @@ use tidings_harness::{
 use tidings_model::{
     attempt::AttemptClass,
     records::MessageState,
-    step::{ClaimAnswer, SendInput, Sent, UnrecordedEnd},
-    window::{Outcome, Window},
+    step::{ClaimAnswer, SendAnswer, SendDigestInput, UnrecordedEnd},
+    window::{DigestOutcome, Window},
 };
 use tidings_needs::needs;
-use tidings_services::Deps;
-use tidings_store::{Postgres, Store};
+use tidings_services::StepServices;
+use tidings_store::{PostgresStore, Store};
 
 const MINUTE: Duration = Duration::from_mins(1);
 /// The relay answers that late, so that the ledger can begin to refuse while the attempt is past the dot.
@@ -63,7 +63,7 @@ fn on_postgres(url: &str, database: &str, role: &str, refuse: &str, heal: &str) 
 }
 
 /// A due window of one event with its email.
-async fn claimed(deps: &Deps, user: &str) -> Result<Window> {
+async fn claimed(deps: &StepServices, user: &str) -> Result<Window> {
     let (key, now) = (key("activity", user), Timestamp::now());
     let window = Window { digest_id: key.digest_id("run", 1), key, opened_at: now, due_at: now };
     let claimed = claim::run(deps, &claim_of(&window, vec![recorded_event(user, now)])).await?;
@@ -71,11 +71,11 @@ async fn claimed(deps: &Deps, user: &str) -> Result<Window> {
     Ok(window)
 }
 
-async fn attempt(deps: &Deps, window: &Window, unrecorded: Option<UnrecordedEnd>) -> Result<Sent> {
-    let input = SendInput { unrecorded, ..send_of(window, Timestamp::now()) };
+async fn attempt(deps: &StepServices, window: &Window, unrecorded: Option<UnrecordedEnd>) -> Result<SendAnswer> {
+    let input = SendDigestInput { unrecorded, ..send_of(window, Timestamp::now()) };
     match send::run(deps, &input, std::future::pending()).await? {
-        Cancellable::Done(sent) => Ok(sent),
-        Cancellable::Cancelled => anyhow::bail!("nobody cancelled it"),
+        CancellableResult::Done(sent) => Ok(sent),
+        CancellableResult::Cancelled => anyhow::bail!("nobody cancelled it"),
     }
 }
 
@@ -94,7 +94,7 @@ async fn kept_and_recorded(store: Arc<dyn Store>, name: &str, ledger: Statements
         ledger(true).await
     };
     let (sent, ()) = futures::try_join!(attempt(&deps, &window, None), refusing)?;
-    let Sent::Unrecorded(end) = sent else { anyhow::bail!("the ledger took it: {sent:?}") };
+    let SendAnswer::Unrecorded(end) = sent else { anyhow::bail!("the ledger took it: {sent:?}") };
     ensure!((end.number, end.class) == (1, AttemptClass::Sent), "{end:?}");
     let json = serde_json::to_string(&end)?;
     ensure!(!json.contains("queued") && !json.contains('@'), "words of the relay: {json}");
@@ -107,7 +107,10 @@ async fn kept_and_recorded(store: Arc<dyn Store>, name: &str, ledger: Statements
         Ok(attempt(&deps, &window, Some(end.clone())).await.ok())
     })
     .await?;
-    ensure!(matches!(&recorded, Sent::Closed { closed, .. } if closed.outcome == Outcome::Sent), "{recorded:?}");
+    ensure!(
+        matches!(&recorded, SendAnswer::Closed { closed, .. } if closed.outcome == DigestOutcome::Sent),
+        "{recorded:?}"
+    );
     // Its answer was lost.
     attempt(&deps, &window, Some(end)).await?;
     ensure!(relay.mails().len() == 1, "{} copies", relay.mails().len());
@@ -189,7 +192,7 @@ async fn what_postgresql_refuses_past_the_dot_is_kept_and_recorded() -> Result<(
     ];
     let cases = cases.into_iter().enumerate().map(async |(n, (name, refuse, heal))| -> Result<()> {
         let url = database().await?;
-        Postgres::connect(&url).await?.migrate().await?;
+        PostgresStore::connect(&url).await?.migrate().await?;
         let mut parsed: url::Url = url.parse()?;
         let database = parsed.path().trim_start_matches('/').to_owned();
         // A superuser has every right.
@@ -210,7 +213,7 @@ async fn what_postgresql_refuses_past_the_dot_is_kept_and_recorded() -> Result<(
         }
         let _ = parsed.set_username(&role);
         let _ = parsed.set_password(Some("x"));
-        let store = Arc::new(Postgres::connect(parsed.as_str()).await?);
+        let store = Arc::new(PostgresStore::connect(parsed.as_str()).await?);
         let statements = on_postgres(elsewhere.as_str(), &database, &role, &refuse, heal);
         kept_and_recorded(store, name, statements).await.context(name)
     });

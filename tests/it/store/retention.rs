@@ -19,16 +19,16 @@ use temporalio_client::{
 };
 use temporalio_common::data_converters::RawValue;
 use tidings::retention_schedule::{self, RetentionSchedule};
-use tidings_activities::retention::Retention;
+use tidings_activities::retention::RetentionLimits;
 use tidings_harness::{
     env::{Env, event, key, settings},
     server::DevServer,
     wait::eventually,
 };
-use tidings_model::{Retract, names, retention::Kind};
+use tidings_model::{Retract, names, retention::RetentionKind};
 use tidings_needs::needs;
 use tidings_store::{archive::Archive, prelude::*};
-use tidings_workflows::{RetentionRun, Stage, retention::Report};
+use tidings_workflows::{DigestStage, RetentionRun, retention::RetentionReport};
 
 const MINUTE: Duration = Duration::from_mins(1);
 
@@ -37,14 +37,14 @@ fn nightly(at: Time) -> RetentionSchedule<'static> {
 }
 
 /// Everything for an hour, and into `folder` then.
-fn an_hour(folder: &Path) -> Retention {
+fn an_hour(folder: &Path) -> RetentionLimits {
     let hour = Some(Duration::from_hours(1));
-    Retention {
+    RetentionLimits {
         events: hour,
         messages: hour,
         delivery_events: hour,
         archive: Some(Archive::new(folder.to_owned())),
-        ..Retention::default()
+        ..RetentionLimits::default()
     }
 }
 
@@ -83,7 +83,7 @@ fn archived(folder: &Path) -> Result<Vec<String>> {
     Ok(ids)
 }
 
-async fn report(run: &WorkflowHandle<Client, RetentionRun>) -> Result<Report> {
+async fn report(run: &WorkflowHandle<Client, RetentionRun>) -> Result<RetentionReport> {
     let result = run.get_result(WorkflowGetResultOptions::default());
     Ok(tokio::time::timeout(MINUTE, result).await.context("upkeep did not complete")??)
 }
@@ -93,9 +93,9 @@ async fn report(run: &WorkflowHandle<Client, RetentionRun>) -> Result<Report> {
 async fn the_schedule_is_created_once_and_stays_paused_across_restarts() -> Result<()> {
     let server = DevServer::start().await?;
     let client = server.client().await?;
-    let missing = retention_schedule::start(&client, names::TASK_QUEUE).await.err().context("nobody made it")?;
+    let missing = retention_schedule::trigger_run(&client, names::TASK_QUEUE).await.err().context("nobody made it")?;
     ensure!(missing.to_string().contains("`tidings worker` makes it"), "{missing}");
-    let schedule = client.get_schedule_handle(names::retention(names::TASK_QUEUE));
+    let schedule = client.get_schedule_handle(names::retention_schedule(names::TASK_QUEUE));
     let describe = async || schedule.describe(RpcOptions::default()).await;
     let (one, other) = (nightly(time(3, 30, 0, 0)), nightly(time(3, 30, 0, 0)));
     tokio::try_join!(one.ensure(&client), other.ensure(&client))?;
@@ -124,14 +124,14 @@ async fn the_schedule_is_created_once_and_stays_paused_across_restarts() -> Resu
 
     let left = RetentionSchedule { task_queue: "left", at: time(3, 30, 0, 0) };
     left.ensure(&client).await?;
-    let left = client.get_schedule_handle(names::retention("left"));
+    let left = client.get_schedule_handle(names::retention_schedule("left"));
     left.pause(Some("an operator's"), PauseScheduleOptions::default()).await?;
     // A pause is a signal, and counts when the server has carried it out.
     let is_paused = async || Ok(left.describe(RpcOptions::default()).await?.paused().then_some(()));
     eventually("the schedule is paused", MINUTE, is_paused).await?;
     // `task_queue` was another one before, and no worker serves it any more.
     RetentionSchedule { task_queue: "before", at: time(3, 30, 0, 0) }.ensure(&client).await?;
-    let before = client.get_schedule_handle(names::retention("before"));
+    let before = client.get_schedule_handle(names::retention_schedule("before"));
     let gone = async || {
         nightly(time(4, 15, 0, 0)).delete_abandoned(&client).await?;
         Ok(before.describe(RpcOptions::default()).await.is_err().then_some(()))
@@ -154,23 +154,23 @@ async fn expired_records_are_archived_and_open_windows_are_kept() -> Result<()> 
     let young = ["young".to_owned()];
     env.sent_before(&old, 1, &young, Timestamp::now()).await?;
     env.events.emit(event(&open, "pending")).await?;
-    let collecting = async || Ok((env.status(&open).await?.state == Stage::Collecting).then_some(()));
+    let collecting = async || Ok((env.status(&open).await?.state == DigestStage::Collecting).then_some(()));
     eventually("the window is open", MINUTE, collecting).await?;
 
     nightly(time(3, 30, 0, 0)).ensure(&env.temporal).await?;
     let by_hand = async || {
-        let id = retention_schedule::start(&env.temporal, names::TASK_QUEUE).await?;
+        let id = retention_schedule::trigger_run(&env.temporal, names::TASK_QUEUE).await?;
         report(&env.temporal.get_workflow_handle(id)).await
     };
     let report = by_hand().await?;
     let counts: Vec<_> = report.kinds.iter().map(|(kind, tally)| (*kind, tally.purged, tally.archived)).collect();
-    ensure!(counts[..2] == [(Kind::Events, 700, 700), (Kind::Retracts, 0, 0)], "{counts:?}");
+    ensure!(counts[..2] == [(RetentionKind::Events, 700, 700), (RetentionKind::Retracts, 0, 0)], "{counts:?}");
     ensure!(archived(&folder)? == ids(700), "each once");
     ensure!(env.count("SELECT COUNT(*) FROM events WHERE event_id = 'young'").await? == 1);
     ensure!(env.count("SELECT COUNT(*) FROM events").await? == 1);
-    ensure!(env.status(&open).await?.state == Stage::Collecting, "the window goes on");
+    ensure!(env.status(&open).await?.state == DigestStage::Collecting, "the window goes on");
     let report = by_hand().await?;
-    ensure!(report.kinds[&Kind::Events].purged == 0, "nothing is left: {report}");
+    ensure!(report.kinds[&RetentionKind::Events].purged == 0, "nothing is left: {report}");
     worker.stop()?;
     env.stop_worker()
 }
@@ -180,10 +180,11 @@ async fn expired_records_are_archived_and_open_windows_are_kept() -> Result<()> 
 async fn a_retract_outlives_the_open_window_that_may_need_it() -> Result<()> {
     let mut env = Env::start(settings("after 1s", "after 1h")).await?;
     env.settings.names.digests.insert("notes".to_owned(), "alerts".to_owned());
-    let worker = env.start_retention(Retention { events: Some(Duration::from_millis(1)), ..Retention::default() })?;
+    let worker =
+        env.start_retention(RetentionLimits { events: Some(Duration::from_millis(1)), ..RetentionLimits::default() })?;
     let (open, idle, former) = (key("alerts", "open"), key("alerts", "idle"), key("notes", "open"));
     env.events.emit(event(&open, "pending")).await?;
-    let collecting = async || Ok((env.status(&open).await?.state == Stage::Collecting).then_some(()));
+    let collecting = async || Ok((env.status(&open).await?.state == DigestStage::Collecting).then_some(()));
     eventually("the window is open", MINUTE, collecting).await?;
     for (key, id, at) in [
         (&open, "needed", Timestamp::now()),
@@ -195,7 +196,7 @@ async fn a_retract_outlives_the_open_window_that_may_need_it() -> Result<()> {
     }
     env.run_retention().await?;
     let report = report(&env.retention_run()).await?;
-    ensure!(report.kinds[&Kind::Retracts].purged == 2, "{report}");
+    ensure!(report.kinds[&RetentionKind::Retracts].purged == 2, "{report}");
     ensure!(env.count("SELECT COUNT(*) FROM retracts WHERE event_id LIKE 'needed%'").await? == 2);
     worker.stop()?;
     env.stop_worker()
@@ -230,7 +231,7 @@ async fn the_next_run_completes_an_interrupted_purge() -> Result<()> {
     ensure!(said.contains("archive") && said.contains("nothing is deleted"), "{said}");
     let done = env.retention_run().query(RetentionRun::status, (), WorkflowQueryOptions::default()).await?;
     let left = env.count("SELECT COUNT(*) FROM events").await?;
-    ensure!(left > 0 && i64::try_from(done.kinds[&Kind::Events].purged)? + left == 20_000, "{done:?}, {left}");
+    ensure!(left > 0 && i64::try_from(done.kinds[&RetentionKind::Events].purged)? + left == 20_000, "{done:?}, {left}");
     env.retention_run().cancel(WorkflowCancelOptions::default()).await?;
     let cancelled = async || {
         let status = env.retention_run().describe(WorkflowDescribeOptions::default()).await?.status();
@@ -243,7 +244,7 @@ async fn the_next_run_completes_an_interrupted_purge() -> Result<()> {
     let _worker = env.start_retention(an_hour(&folder))?;
     env.run_retention().await?;
     let report = report(&env.retention_run()).await?;
-    ensure!(i64::try_from(report.kinds[&Kind::Events].archived)? == left, "{report}");
+    ensure!(i64::try_from(report.kinds[&RetentionKind::Events].archived)? == left, "{report}");
     ensure!(env.count("SELECT COUNT(*) FROM events").await? == 0);
     ensure!(archived(&folder)? == ids, "each once");
     Ok(())

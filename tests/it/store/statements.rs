@@ -10,7 +10,7 @@ use futures::{TryFutureExt as _, future::try_join_all, try_join};
 use jiff::Timestamp;
 use sqlx::Connection as _;
 use tidings_activities::{
-    Cancellable,
+    CancellableResult,
     digest::{claim, render, send},
 };
 use tidings_harness::{
@@ -21,12 +21,12 @@ use tidings_harness::{
 use tidings_model::{
     Key,
     records::FirstAttempt,
-    step::{ClaimAnswer, RenderInput, Rendered, Sent},
-    window::{Outcome, Window},
+    step::{ClaimAnswer, RenderAnswer, RenderInput, SendAnswer},
+    window::{DigestOutcome, Window},
 };
 use tidings_needs::needs;
-use tidings_services::Deps;
-use tidings_store::{Attempts as _, Postgres, Store};
+use tidings_services::StepServices;
+use tidings_store::{AttemptStore as _, PostgresStore, Store};
 use tracing::{
     Instrument as _, Subscriber,
     field::{Field, Visit},
@@ -105,7 +105,7 @@ fn commits(calls: &[String]) -> usize {
 }
 
 /// A window of `count` events that is claimed with its message.
-async fn claimed(deps: &Deps, key: Key, count: usize) -> Result<Window> {
+async fn claimed(deps: &StepServices, key: Key, count: usize) -> Result<Window> {
     let (user, now) = (key.user.clone(), Timestamp::now());
     let window = Window { digest_id: key.digest_id("run", 1), key, opened_at: now, due_at: now };
     let events = (0..count).map(|n| recorded_event(&format!("{user}-{n}"), now)).collect();
@@ -119,10 +119,12 @@ async fn digest(store: Arc<dyn Store>, relay: &Relay, key: Key, count: usize) ->
     let deps = activities(store, &relay.url(), settings("after 1s", "instant"))?;
     let (window, now) = (claimed(&deps, key, count).await?, Timestamp::now());
     let input = RenderInput { asked_at: now, window: window.clone(), stored: true, too_large: None };
-    ensure!(render::run(&deps, &input).await? == Rendered::Stored);
+    ensure!(render::run(&deps, &input).await? == RenderAnswer::Stored);
     let input = send_of(&window, now);
     let sent = send::run(&deps, &input, std::future::pending()).await?;
-    ensure!(matches!(&sent, Cancellable::Done(Sent::Closed { closed, .. }) if closed.outcome == Outcome::Sent));
+    ensure!(
+        matches!(&sent, CancellableResult::Done(SendAnswer::Closed { closed, .. }) if closed.outcome == DigestOutcome::Sent)
+    );
     Ok(())
 }
 
@@ -160,7 +162,7 @@ async fn a_digest_stays_within_its_budget_of_calls_on_sqlite() -> Result<()> {
 #[needs(postgres, own_process)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_digest_stays_within_its_budget_of_calls_on_postgresql() -> Result<()> {
-    let store = Postgres::connect(&tidings_harness::postgres::database().await?).await?;
+    let store = PostgresStore::connect(&tidings_harness::postgres::database().await?).await?;
     store.migrate().await?;
     within_budget(Arc::new(store)).await
 }
@@ -186,7 +188,7 @@ async fn first_attempts_that_wait_for_each_other_share_a_call_on_sqlite() -> Res
     }
     let mut locking = ledger(folder.path()).await?;
     let locked = locking.begin_with("BEGIN IMMEDIATE").await?;
-    let dots = attempts.iter().map(|attempt| store.first_past_the_dot(attempt, attempt.begun_at));
+    let dots = attempts.iter().map(|attempt| store.mark_first_in_doubt(attempt, attempt.begun_at));
     let dots = try_join_all(dots).instrument(tracing::info_span!("counted")).map_err(anyhow::Error::new);
     // The lock ends once all of them wait: otherwise the first call could be over before the second one begins.
     let (may_send, ()) = try_join!(dots, locked.rollback().map_err(anyhow::Error::new))?;

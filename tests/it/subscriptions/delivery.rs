@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use prost::Message;
 use temporalio_client::{Client, WorkflowFetchHistoryOptions, WorkflowHandle, WorkflowQueryOptions};
 use temporalio_sdk::workflow_replayer::{WorkflowReplayer, WorkflowReplayerOptions};
-use tidings_activities::subscriptions::{self, Delivery};
+use tidings_activities::subscriptions::{self, NoticeDelivery};
 use tidings_harness::{
     env::{Env, event, key, settings},
     notice_receiver::{NEXT_SECRET, NoticeReceiver, SECRET, deliver_to},
@@ -16,22 +16,22 @@ use tidings_harness::{
 use tidings_model::{
     names,
     records::AuditEntry,
-    subscription::{DeliveryResult, NoticeType, Replayed},
-    webhook_secret::Secret,
+    subscription::{DeliveryResult, NoticeType, ReplayScope},
+    webhook_secret::SigningSecret,
 };
 use tidings_needs::needs;
-use tidings_operations::subscriptions::Watch;
-use tidings_store::{Directory, prelude::*};
+use tidings_operations::subscriptions::NoticeWatch;
+use tidings_store::{DirectoryStore, prelude::*};
 use tidings_workflows::Deliveries;
 
 const MINUTE: Duration = Duration::from_mins(1);
 
 pub(super) fn workflow(temporal: &Client) -> WorkflowHandle<Client, Deliveries> {
-    temporal.get_workflow_handle(names::subscription(names::TASK_QUEUE, "crm"))
+    temporal.get_workflow_handle(names::subscription_workflow_id(names::TASK_QUEUE, "crm"))
 }
 
-pub(super) fn watch(env: &Env) -> Watch {
-    Watch::new(env.store.clone(), env.temporal.clone(), names::TASK_QUEUE.to_owned())
+pub(super) fn watch(env: &Env) -> NoticeWatch {
+    NoticeWatch::new(env.store.clone(), env.temporal.clone(), names::TASK_QUEUE.to_owned())
 }
 
 pub(super) fn entry(action: &str) -> AuditEntry {
@@ -39,7 +39,7 @@ pub(super) fn entry(action: &str) -> AuditEntry {
 }
 
 /// Withdraws the consent of a user, a fact that needs no digest.
-pub(super) async fn unsubscribe(store: &impl Directory, user: &str) -> Result<()> {
+pub(super) async fn unsubscribe(store: &impl DirectoryStore, user: &str) -> Result<()> {
     Ok(store.put_consent(&key("activity", user), false, &entry("withdraw")).await?)
 }
 
@@ -55,16 +55,16 @@ async fn a_digest_and_a_click_are_told_signed_once_and_without_secrets() -> Resu
     let receiver = NoticeReceiver::start(|_, _| 204).await?;
     let env = Env::start(settings("after 1s", "after 1s")).await?;
     let mut subscription = receiver.subscription(&[NoticeType::DigestSent, NoticeType::RecipientUnsubscribed])?;
-    subscription.secrets.push(Secret::parse(NEXT_SECRET).map_err(anyhow::Error::msg)?);
+    subscription.secrets.push(SigningSecret::parse(NEXT_SECRET).map_err(anyhow::Error::msg)?);
     let _worker = deliver_to(&env.temporal, env.store.clone(), subscription).await?;
     let (ann, mut watch) = (key("activity", "ann"), watch(&env));
-    watch.look().await?;
+    watch.poll_once().await?;
     env.events.emit(event(&ann, "e1")).await?;
     env.wait_until_idle(&ann, MINUTE).await?;
-    watch.look().await?;
+    watch.poll_once().await?;
     accepts(&receiver, 1).await?;
     unsubscribe(&*env.store, "ann").await?;
-    watch.look().await?;
+    watch.poll_once().await?;
     accepts(&receiver, 2).await?;
 
     let received = receiver.received()?;
@@ -111,22 +111,22 @@ async fn a_redirect_is_a_refusal_and_410_ends_deliveries_until_a_replay() -> Res
     let _worker = deliver_to(&env.temporal, env.store.clone(), subscription).await?;
     let mut watch = watch(&env);
     unsubscribe(&*env.store, "ann").await?;
-    watch.look().await?;
+    watch.poll_once().await?;
     let met = async || Ok((receiver.received()?.len() == 1).then_some(()));
     eventually("the first delivery is redirected", MINUTE, met).await?;
     unsubscribe(&*env.store, "bo").await?;
-    watch.look().await?;
+    watch.poll_once().await?;
     let gone = async || Ok(env.store.subscriptions(9).await?.into_iter().find(|state| state.gone_at.is_some()));
     let state = eventually("the receiver is gone", MINUTE, gone).await?;
     assert_eq!((state.waiting, state.dead_letters, receiver.received()?.len()), (0, 2, 2));
 
     unsubscribe(&*env.store, "cy").await?;
-    watch.look().await?;
+    watch.poll_once().await?;
     receiver.says(|_, _| 200);
     let entry = entry("subscription_replay");
-    let replayed = env.store.replay_notices("crm", Timestamp::UNIX_EPOCH, Replayed::All, &entry);
+    let replayed = env.store.replay_notices("crm", Timestamp::UNIX_EPOCH, ReplayScope::All, &entry);
     assert_eq!(replayed.await?, Some(3));
-    watch.look().await?;
+    watch.poll_once().await?;
     accepts(&receiver, 3).await?;
     let redirected = receiver.received()?.swap_remove(0).id;
     ensure!(receiver.accepted()?.iter().any(|one| one.id == redirected), "a notice keeps its id");
@@ -138,12 +138,12 @@ async fn a_test_says_what_the_receiver_answered() -> Result<()> {
     let receiver = NoticeReceiver::start(|n, _| if n == 0 { 200 } else { 403 }).await?;
     let subscription = receiver.subscription(&[NoticeType::DigestSent])?;
     for (result, why) in [(DeliveryResult::Delivered, "200"), (DeliveryResult::Refused, "403")] {
-        let Delivery { result: found, why: said } = subscriptions::test(&subscription, Timestamp::now()).await;
+        let NoticeDelivery { result: found, why: said } = subscriptions::test(&subscription, Timestamp::now()).await;
         ensure!(found == result && said.contains(why), "{found}: {said}");
     }
     assert_eq!(receiver.received()?[0].event(), "subscription.test");
     let _gone = receiver.gone();
-    let Delivery { result, why } = subscriptions::test(&subscription, Timestamp::now()).await;
+    let NoticeDelivery { result, why } = subscriptions::test(&subscription, Timestamp::now()).await;
     ensure!(result == DeliveryResult::Unreachable && !why.contains("whsec"), "{result}: {why}");
     Ok(())
 }

@@ -15,11 +15,11 @@ use tidings_harness::{
 use tidings_model::{
     names,
     records::AuditEntry,
-    subscription::{NoticeType, Replayed},
+    subscription::{NoticeType, ReplayScope},
 };
 use tidings_needs::needs;
-use tidings_operations::subscriptions::signal;
-use tidings_store::{Sqlite, prelude::*};
+use tidings_operations::subscriptions::wake_subscription;
+use tidings_store::{SqliteStore, prelude::*};
 
 use super::delivery::{entry, unsubscribe, workflow};
 
@@ -27,7 +27,7 @@ const HOUR: Duration = Duration::from_hours(1);
 
 struct Day {
     server: TimeSkippingServer,
-    store: Arc<Sqlite>,
+    store: Arc<SqliteStore>,
     _worker: Running,
     _folder: tempfile::TempDir,
 }
@@ -42,7 +42,7 @@ impl Day {
     }
 
     async fn signal(&self) -> Result<()> {
-        Ok(signal(&self.server.client, names::TASK_QUEUE, "crm").await?)
+        Ok(wake_subscription(&self.server.client, names::TASK_QUEUE, "crm").await?)
     }
 
     /// Lets time pass until the workflow of the subscription completes.
@@ -125,7 +125,7 @@ async fn a_notice_of_24_hours_is_a_dead_letter_until_a_replay() -> Result<()> {
 
     receiver.says(|_, _| 200);
     let entry = AuditEntry { at: day.server.now().await? + HOUR, ..entry("subscription_replay") };
-    let replay = day.store.replay_notices("crm", Timestamp::UNIX_EPOCH, Replayed::DeadLetters, &entry);
+    let replay = day.store.replay_notices("crm", Timestamp::UNIX_EPOCH, ReplayScope::DeadLetters, &entry);
     assert_eq!(replay.await?, Some(1));
     day.signal().await?;
     day.completed().await?;

@@ -15,10 +15,10 @@ use tidings_harness::{
 };
 use tidings_model::{
     attempt::AttemptClass,
-    delivery_events::Bounce,
+    delivery_events::BounceKind,
     records::MessageState,
-    subscription::{About, NoticeType, body},
-    window::Outcome,
+    subscription::{NoticeFact, NoticeType, notice_body},
+    window::DigestOutcome,
 };
 use tidings_needs::needs;
 use tokio::process::Command;
@@ -42,17 +42,20 @@ fn each_type_has_a_sample_that_tidings_would_send() -> Result<()> {
     let samples = samples()?;
     let types: BTreeSet<_> = NoticeType::ALL.map(|event| event.name().to_owned()).into();
     assert_eq!(samples.keys().cloned().collect::<BTreeSet<_>>(), types);
-    let outcomes: BTreeSet<_> =
-        Outcome::ALL.map(Outcome::name).into_iter().chain(MessageState::ALL.map(MessageState::name)).collect();
+    let outcomes: BTreeSet<_> = DigestOutcome::ALL
+        .map(DigestOutcome::name)
+        .into_iter()
+        .chain(MessageState::ALL.map(MessageState::name))
+        .collect();
     let reasons: BTreeSet<_> = AttemptClass::ALL
         .map(AttemptClass::name)
         .into_iter()
-        .chain(Bounce::ALL.map(Bounce::name))
+        .chain(BounceKind::ALL.map(BounceKind::name))
         .chain(["person", "machine"])
         .collect();
     for (event, data) in samples {
         let text = |name: &str| data[name].as_str().map(str::to_owned);
-        let about = About {
+        let about = NoticeFact {
             occurred_at: Timestamp::UNIX_EPOCH,
             tenant: text("tenant").with_context(|| event.clone())?,
             digest_type: text("digest_type").unwrap_or_default(),
@@ -62,7 +65,7 @@ fn each_type_has_a_sample_that_tidings_would_send() -> Result<()> {
             outcome: text("outcome"),
             reason: text("reason"),
         };
-        let sent: Value = serde_json::from_slice(&body(&event, &about)?)?;
+        let sent: Value = serde_json::from_slice(&notice_body(&event, &about)?)?;
         assert_eq!(sent["data"], data, "{event}");
         ensure!(about.outcome.is_none_or(|outcome| outcomes.contains(outcome.as_str())), "{event}: outcome");
         ensure!(about.reason.is_none_or(|reason| reasons.contains(reason.as_str())), "{event}: reason");

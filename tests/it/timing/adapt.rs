@@ -12,9 +12,9 @@ use tidings_harness::{
 };
 use tidings_model::{
     AsBeforeLink, Key,
-    delivery_events::{Kind, Report, Reported, Which},
-    records::{Actor, AuditEntry, DigestRecord, Preferences},
-    settings::{Settings, Track},
+    delivery_events::{CheckedDeliveryEvent, DeliveryReport, MessageReference, ReportKind},
+    records::{AuditActor, AuditEntry, DigestRecord, Preferences},
+    settings::{Settings, TrackingSettings},
 };
 use tidings_needs::needs;
 use tidings_store::prelude::*;
@@ -29,7 +29,7 @@ fn adapting() -> Result<Settings> {
     settings.pages.public_url = Some(GATEWAY.to_owned());
     settings.link_keys = Some(KEYS.parse()?);
     let activity = settings.digests.get_mut("activity").context("no such type")?;
-    (activity.adapt, activity.track) = (true, Track { opens: true, clicks: false });
+    (activity.adapt, activity.track) = (true, TrackingSettings { opens: true, clicks: false });
     Ok(settings)
 }
 
@@ -42,9 +42,9 @@ async fn digest(env: &TimeSkipping, key: &Key, event_id: &str) -> Result<DigestR
 
 async fn opened(env: &TimeSkipping, digest: &DigestRecord, machine: Option<bool>) -> Result<()> {
     let now = env.server.now().await?;
-    let report = Report { machine, ..Report::new(Kind::Opened, now) };
-    let of = vec![Which::Id(digest.digest_id)];
-    let event = Reported { relay: None, reports_for: Vec::new(), tenant: None, of, report, event_id: None };
+    let report = DeliveryReport { machine, ..DeliveryReport::new(ReportKind::Opened, now) };
+    let of = vec![MessageReference::Id(digest.digest_id)];
+    let event = CheckedDeliveryEvent { relay: None, reports_for: Vec::new(), tenant: None, of, report, event_id: None };
     env.store.put_delivery_event(&event, 5, now).await?.context("no such message")?;
     Ok(())
 }
@@ -118,7 +118,7 @@ async fn recipients_without_evidence_or_with_a_choice_keep_the_cadence() -> Resu
     }
     let own = Preferences { cadence: Some(DAILY.to_owned()), ..Preferences::default() };
     let at = env.server.now().await?;
-    let entry = AuditEntry { at, actor: Actor::Recipient, action: "preferences".to_owned(), why: "x".to_owned() };
+    let entry = AuditEntry { at, actor: AuditActor::Recipient, action: "preferences".to_owned(), why: "x".to_owned() };
     env.store.put_preferences(chose, &own, None, &entry).await?;
     five_weeks(&env, &keys.each_ref(), env.server.now().await?).await?;
 
@@ -145,9 +145,10 @@ async fn one_click_back_moves_the_open_window_as_any_choice() -> Result<()> {
 
     let now = env.server.now().await?;
     let own = Preferences { cadence: Some(DAILY.to_owned()), ..Preferences::default() };
-    let entry = AuditEntry { at: now, actor: Actor::Recipient, action: "preferences".to_owned(), why: "x".to_owned() };
+    let entry =
+        AuditEntry { at: now, actor: AuditActor::Recipient, action: "preferences".to_owned(), why: "x".to_owned() };
     env.store.put_preferences(&key, &own, None, &entry).await?;
-    tidings_services::choices::tell(&env.server.client, &key).await?;
+    tidings_services::choices::signal_key(&env.server.client, &key).await?;
     let daily = eventually("the window is planned again", Duration::from_mins(1), async || {
         let status = env.planned(&key).await?;
         Ok(status.why.starts_with("daily 08:00 UTC").then_some(status))

@@ -18,8 +18,8 @@ use tidings_harness::{
 };
 use tidings_model::{
     records::{DigestRecord, Recipient},
-    settings::{Cap, Categories, DigestSettings, OverLimit, Settings, Shown, UnknownRecipients},
-    window::{Closed, Outcome, Window},
+    settings::{DigestCap, DigestCategories, DigestSettings, DisplayLimits, OverLimit, Settings, UnknownRecipients},
+    window::{DigestOutcome, Window, WindowEnd},
 };
 use tidings_needs::needs;
 use tidings_store::prelude::*;
@@ -39,7 +39,7 @@ async fn a_window_of_one_day_opens_again_after_a_week_of_silence() -> Result<()>
         env.emit(&key, event_id).await?;
         let summary = env.completed(&key).await?;
         let last = summary.last.context("no digest")?;
-        assert_eq!(last.closed.outcome, Outcome::Sent);
+        assert_eq!(last.closed.outcome, DigestOutcome::Sent);
         sent.push(env.store.digest(last.digest_id).await?.context("not in the ledger")?);
         env.server.sleep(Duration::from_hours(7 * 24)).await?;
     }
@@ -61,8 +61,10 @@ async fn the_cadence_never_sends_nothing_and_records_why() -> Result<()> {
     env.completed(&key).await?;
     let digests = env.store.digests(&key, 10).await?;
     let closed = digests.into_iter().map(|digest| digest.closed.context("never closed"));
-    let skipped =
-        Closed { outcome: Outcome::Skipped, why: "never: the digest type has a cadence that sends nothing".to_owned() };
+    let skipped = WindowEnd {
+        outcome: DigestOutcome::Skipped,
+        why: "never: the digest type has a cadence that sends nothing".to_owned(),
+    };
     assert_eq!(closed.collect::<Result<Vec<_>>>()?, [skipped]);
     assert_eq!(env.relay.mails().len(), 0);
     Ok(())
@@ -90,8 +92,8 @@ async fn drawing(events: &[(f64, &str)]) -> Result<Vec<(f64, BTreeMap<String, u6
     assert_eq!(digests.len(), sent.len());
     let mut mails = Vec::new();
     for (DigestRecord { digest_id, key, opened_at, due_at, closed, .. }, mail) in digests.into_iter().zip(sent) {
-        assert_eq!(closed.map(|closed| closed.outcome), Some(Outcome::Sent));
-        let shown = Shown { groups: 50, items: 1, categories: &Categories::NONE };
+        assert_eq!(closed.map(|closed| closed.outcome), Some(DigestOutcome::Sent));
+        let shown = DisplayLimits { groups: 50, items: 1, categories: &DigestCategories::NONE };
         let contents = env.store.contents(&Window { key, digest_id, opened_at, due_at }, shown).await?;
         let at = (due_at.duration_since(start).as_secs_f64() / 360.0).round() / 10.0;
         let counts = contents.lines.into_iter().map(|line| (line.category, line.count)).collect();
@@ -245,7 +247,7 @@ async fn each_calendar_cadence_keeps_its_slots_over_a_dst_change() -> Result<()>
         let due: Vec<_> = digests.iter().map(|digest| digest.due_at).collect();
         assert_eq!(due, slots(name, change, &events[name])?, "{cadence}");
         for DigestRecord { due_at, closed, closed_at, .. } in digests {
-            assert_eq!(closed.map(|closed| closed.outcome), Some(Outcome::Sent), "{cadence} {due_at}");
+            assert_eq!(closed.map(|closed| closed.outcome), Some(DigestOutcome::Sent), "{cadence} {due_at}");
             let late = closed_at.context("never closed")?.duration_since(due_at);
             assert!(!late.is_negative() && late < SignedDuration::from_mins(1), "{cadence} {due_at}: {late:#}");
         }
@@ -298,7 +300,7 @@ async fn each_waiting_cadence_keeps_its_delays_over_a_dst_change() -> Result<()>
             digests.iter().map(|digest| Ok((minute(digest.due_at)?, digest.items))).collect::<Result<Vec<_>>>()?;
         assert_eq!(due, expected.collect::<Vec<_>>(), "{cadence}");
         for DigestRecord { due_at, closed, closed_at, .. } in digests {
-            assert_eq!(closed.map(|closed| closed.outcome), Some(Outcome::Sent), "{cadence} {due_at}");
+            assert_eq!(closed.map(|closed| closed.outcome), Some(DigestOutcome::Sent), "{cadence} {due_at}");
             let late = closed_at.context("never closed")?.duration_since(due_at);
             assert!(!late.is_negative() && late < SignedDuration::from_mins(1), "{cadence} {due_at}: {late:#}");
         }
@@ -329,7 +331,7 @@ async fn a_slot_is_spread_and_each_key_keeps_its_share() -> Result<()> {
         let digests = env.store.digests(key, 10).await?;
         let mut of_days = BTreeSet::new();
         for DigestRecord { due_at, closed, closed_at, .. } in &digests {
-            assert_eq!(closed.as_ref().map(|closed| closed.outcome), Some(Outcome::Sent), "{key}");
+            assert_eq!(closed.as_ref().map(|closed| closed.outcome), Some(DigestOutcome::Sent), "{key}");
             let late = closed_at.context("never closed")?.duration_since(*due_at);
             assert!(!late.is_negative() && late < SignedDuration::from_mins(1), "{key}: {late:#} after its share");
             let slot = due_at.to_zoned(TimeZone::UTC).with().time(time(8, 0, 0, 0)).build()?.timestamp();
@@ -350,13 +352,13 @@ async fn a_slot_is_spread_and_each_key_keeps_its_share() -> Result<()> {
 async fn a_cap_counts_all_digest_types_and_defers_what_exceeds_it() -> Result<()> {
     let mut settings = settings("instant", "instant");
     // Not a whole day, which would end at midnight.
-    settings.cap = Some(Cap { most: 2, within: Duration::from_hours(23) });
+    settings.cap = Some(DigestCap { most: 2, within: Duration::from_hours(23) });
     settings.unknown_recipients = UnknownRecipients::Wait;
     let env = TimeSkipping::start(settings).await?;
     let start = env.server.now().await?;
     for user in ["ann", "bo"] {
         let key = key("activity", user);
-        env.store.put_recipients(&[Recipient::invented(&key)], start).await?;
+        env.store.put_recipients(&[Recipient::for_development(&key)], start).await?;
     }
     for (hour, digest_type, user) in [
         (0, "activity", "ann"),
@@ -385,7 +387,7 @@ async fn a_cap_counts_all_digest_types_and_defers_what_exceeds_it() -> Result<()
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cap_that_skips_ends_the_window_and_the_ledger_says_why() -> Result<()> {
     let mut settings = settings("after 1h", "instant");
-    settings.cap = Some(Cap { most: 1, within: Duration::from_hours(23) });
+    settings.cap = Some(DigestCap { most: 1, within: Duration::from_hours(23) });
     settings.capped = OverLimit::Skip;
     let env = TimeSkipping::start(settings).await?;
     let (first, skipped) = (key("activity", "ann"), key("alerts", "ann"));
@@ -397,7 +399,7 @@ async fn a_cap_that_skips_ends_the_window_and_the_ledger_says_why() -> Result<()
     let closed =
         digests.iter().map(|digest| digest.closed.clone().context("never closed")).collect::<Result<Vec<_>>>()?;
     let [later, capped] = &closed[..] else { bail!("{digests:?}") };
-    assert_eq!((later.outcome, capped.outcome, digests[1].items), (Outcome::Sent, Outcome::Throttled, 1));
+    assert_eq!((later.outcome, capped.outcome, digests[1].items), (DigestOutcome::Sent, DigestOutcome::Throttled, 1));
     assert!(capped.why.starts_with("the recipient had 1 digest in 23h, as many as they get -> "), "{}", capped.why);
     assert_eq!(env.relay.mails().len(), 2);
     Ok(())
@@ -407,7 +409,7 @@ async fn a_cap_that_skips_ends_the_window_and_the_ledger_says_why() -> Result<()
 #[tokio::test(flavor = "multi_thread")]
 async fn the_status_knows_throttle_and_cap_before_the_window_is_due() -> Result<()> {
     let mut settings = settings("after 1h", "after 1h");
-    settings.cap = Some(Cap { most: 1, within: Duration::from_hours(12) });
+    settings.cap = Some(DigestCap { most: 1, within: Duration::from_hours(12) });
     settings.digests.get_mut("alerts").context("no such type")?.throttle = Some(Duration::from_hours(23));
     let env = TimeSkipping::start(settings).await?;
     for (key, words, hours) in [

@@ -13,22 +13,24 @@ use tidings_harness::{
 };
 use tidings_model::{
     Key,
-    command::Retime,
-    settings::{Cap, OverLimit, Settings},
-    window::Outcome,
+    command::RetimeCommand,
+    settings::{DigestCap, OverLimit, Settings},
+    window::DigestOutcome,
 };
 use tidings_needs::needs;
 use tidings_store::prelude::*;
-use tidings_workflows::{Digest, Stage, Status};
+use tidings_workflows::{Digest, DigestStage, DigestStatus};
 
-async fn collecting(cli: &CliEnv, key: &Key, events: u64) -> Result<Status> {
+async fn collecting(cli: &CliEnv, key: &Key, events: u64) -> Result<DigestStatus> {
     let temporal = cli.server.client().await?;
     let workflow = temporal.get_workflow_handle::<Digest>(key.workflow_id());
     eventually("the key collects", Duration::from_mins(1), async || {
         // The query fails while no worker runs.
         let status = workflow.query(Digest::status, (), WorkflowQueryOptions::default()).await.ok();
         Ok(status.filter(|status| {
-            status.state == Stage::Collecting && status.pending + status.uncompared == events && status.due_at.is_some()
+            status.state == DigestStage::Collecting
+                && status.pending + status.uncompared == events
+                && status.due_at.is_some()
         }))
     })
     .await
@@ -82,17 +84,17 @@ async fn open(env: &Env, key: &Key) -> Result<()> {
 
 /// Gives the key's open window the deadline of today's configuration.
 async fn retime(env: &Env, key: &Key) -> Result<()> {
-    env.update(key, Digest::retime, Retime { order: order(), at: None }).await.map(drop).map_err(Into::into)
+    env.update(key, Digest::retime, RetimeCommand { order: order(), at: None }).await.map(drop).map_err(Into::into)
 }
 
 /// Makes the key's open window due now, with the limits that it has.
 async fn make_due(env: &Env, key: &Key) -> Result<()> {
     let at = Some(Timestamp::now());
-    env.update(key, Digest::retime, Retime { order: order(), at }).await.map(drop).map_err(Into::into)
+    env.update(key, Digest::retime, RetimeCommand { order: order(), at }).await.map(drop).map_err(Into::into)
 }
 
 /// The end of the key's open window in the ledger, once the window is due.
-async fn end(env: &Env, key: &Key) -> Result<(Outcome, String)> {
+async fn end(env: &Env, key: &Key) -> Result<(DigestOutcome, String)> {
     make_due(env, key).await?;
     env.completed(key).await?;
     let closed = env.store.digests(key, 1).await?.pop().and_then(|digest| digest.closed).context("has no end")?;
@@ -122,13 +124,13 @@ async fn a_changed_throttle_leaves_open_windows_alone() -> Result<()> {
         retime(&env, key).await?;
     }
 
-    assert_eq!(end(&env, &kept).await?.0, Outcome::Sent);
+    assert_eq!(end(&env, &kept).await?.0, DigestOutcome::Sent);
     let (outcome, why) = end(&env, &retimed).await?;
-    assert_eq!(outcome, Outcome::Throttled);
+    assert_eq!(outcome, DigestOutcome::Throttled);
     assert!(why.starts_with("throttled to one in 12h, the last at "), "{why}");
     make_due(&env, &throttled).await?;
     env.status_when(&throttled, "it waits", |status| status.why.starts_with("throttled to one in 12h")).await?;
-    assert_eq!(end(&env, &freed).await?.0, Outcome::Sent);
+    assert_eq!(end(&env, &freed).await?.0, DigestOutcome::Sent);
     // Four flushes, and the two windows without a throttle of their own.
     wait_for_emails(&env.relay, 6, Duration::from_mins(1)).await?;
     Ok(())
@@ -137,7 +139,7 @@ async fn a_changed_throttle_leaves_open_windows_alone() -> Result<()> {
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_changed_effect_of_the_cap_leaves_open_windows_alone() -> Result<()> {
-    let cap = Some(Cap { most: 1, within: HALF_A_DAY });
+    let cap = Some(DigestCap { most: 1, within: HALF_A_DAY });
     let before = Settings { cap, ..settings("after 1h", "after 1h") };
     let after = Settings { capped: OverLimit::Skip, ..before.clone() };
     let mut env = Env::start(before).await?;
@@ -152,7 +154,7 @@ async fn a_changed_effect_of_the_cap_leaves_open_windows_alone() -> Result<()> {
     make_due(&env, &kept).await?;
     env.status_when(&kept, "it waits", |status| status.why.starts_with("the recipient had")).await?;
     let (outcome, why) = end(&env, &retimed).await?;
-    assert_eq!(outcome, Outcome::Throttled);
+    assert_eq!(outcome, DigestOutcome::Throttled);
     assert!(why.starts_with("the recipient had 1 digest in 12h, as many as they get -> "), "{why}");
     assert_eq!((env.status(&kept).await?.pending, env.relay.mails().len()), (1, 2));
     Ok(())

@@ -12,8 +12,8 @@ use tidings_harness::{
 use tidings_model::{
     Key,
     records::Preferences,
-    settings::{Cap, Settings},
-    window::Outcome,
+    settings::{DigestCap, Settings},
+    window::DigestOutcome,
 };
 use tidings_needs::needs;
 use tidings_services::choices;
@@ -33,27 +33,28 @@ async fn a_choice_retimes_the_open_window_and_withdrawn_consent_skips_it() -> Re
         env.status_when(key, "planned", |s| s.due_at.is_some()).await?;
     }
     let instant = Preferences { cadence: Some("instant".to_owned()), ..Preferences::default() };
-    choices::change(&*env.store, &types, &ann, |_| instant.clone(), None, &order(), Timestamp::now()).await?;
-    choices::tell(&env.temporal, &ann).await?;
+    choices::update_preferences(&*env.store, &types, &ann, |_| instant.clone(), None, &order(), Timestamp::now())
+        .await?;
+    choices::signal_key(&env.temporal, &ann).await?;
     assert_eq!(env.completed(&ann).await?.digests, 1);
     wait_for_emails(&env.relay, 1, MINUTE).await?;
 
-    choices::consent(&*env.store, &types, &bo, false, &order(), Timestamp::now()).await?;
-    choices::tell(&env.temporal, &bo).await?;
+    choices::set_consent(&*env.store, &types, &bo, false, &order(), Timestamp::now()).await?;
+    choices::signal_key(&env.temporal, &bo).await?;
     env.completed(&bo).await?;
     let closed = env.store.digests(&bo, 1).await?.pop().and_then(|digest| digest.closed).context("no digest")?;
-    assert_eq!((closed.outcome, closed.why.as_str()), (Outcome::Skipped, "the recipient opted out"));
+    assert_eq!((closed.outcome, closed.why.as_str()), (DigestOutcome::Skipped, "the recipient opted out"));
     assert_eq!(env.relay.mails().len(), 1);
 
     // Without an open run there is no workflow to signal, which is not an error.
-    choices::tell(&env.temporal, &key("activity", "nobody")).await?;
+    choices::signal_key(&env.temporal, &key("activity", "nobody")).await?;
     Ok(())
 }
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_digest_over_the_cap_waits_and_keeps_collecting() -> Result<()> {
-    let cap = Some(Cap { most: 1, within: Duration::from_hours(23) });
+    let cap = Some(DigestCap { most: 1, within: Duration::from_hours(23) });
     let env = Env::start(Settings { cap, ..settings("instant", "after 1s") }).await?;
     let (activity, alerts) = (key("activity", "ann"), key("alerts", "ann"));
     env.events.emit(event(&activity, "e1")).await?;
@@ -84,10 +85,19 @@ async fn a_switch_from_daily_to_weekly_makes_one_weekly_email_and_within_grace_i
     let weekday = weekly.to_zoned(TimeZone::UTC).strftime("%a").to_string().to_lowercase();
     let chosen = Preferences { cadence: Some(format!("weekly {weekday} 08:00")), ..Preferences::default() };
     let choose = async |key: &Key| {
-        choices::change(&*env.store, &types, key, |_| chosen.clone(), None, &order(), env.server.now().await?).await?;
-        anyhow::Ok(choices::tell(&env.server.client, key).await?)
+        choices::update_preferences(
+            &*env.store,
+            &types,
+            key,
+            |_| chosen.clone(),
+            None,
+            &order(),
+            env.server.now().await?,
+        )
+        .await?;
+        anyhow::Ok(choices::signal_key(&env.server.client, key).await?)
     };
-    let is_weekly = |status: &tidings_workflows::Status| status.due_at == Some(weekly);
+    let is_weekly = |status: &tidings_workflows::DigestStatus| status.due_at == Some(weekly);
     choose(&early).await?;
     env.status_when(&early, "the open window is weekly", is_weekly).await?;
     env.emit(&early, "e2").await?;
@@ -129,8 +139,17 @@ async fn a_move_of_zones_makes_no_week_without_a_digest_and_none_with_two() -> R
     let lives_in = async |zone: &str| {
         let (cadence, zone) = (Some(cadence.clone()), Some(zone.to_owned()));
         let chosen = Preferences { cadence, zone, ..Preferences::default() };
-        choices::change(&*env.store, &types, &key, |_| chosen.clone(), None, &order(), env.server.now().await?).await?;
-        anyhow::Ok(choices::tell(&env.server.client, &key).await?)
+        choices::update_preferences(
+            &*env.store,
+            &types,
+            &key,
+            |_| chosen.clone(),
+            None,
+            &order(),
+            env.server.now().await?,
+        )
+        .await?;
+        anyhow::Ok(choices::signal_key(&env.server.client, &key).await?)
     };
     let slot = weekly.at(8, 0, 0, 0).to_zoned(TimeZone::UTC)?.timestamp();
     // Until then and no further, so that the next window opens in this week.

@@ -16,13 +16,13 @@ use tidings_harness::{
 };
 use tidings_model::{
     settings::{DigestSettings, Settings},
-    statistics::Scope,
-    window::Outcome,
+    statistics::StatisticsScope,
+    window::DigestOutcome,
 };
 use tidings_needs::needs;
 use tidings_services::metrics;
-use tidings_store::{Postgres, Store, prelude::*};
-use tidings_workflows::{Digest, Stage};
+use tidings_store::{PostgresStore, Store, prelude::*};
+use tidings_workflows::{Digest, DigestStage};
 
 const MINUTE: Duration = Duration::from_mins(1);
 
@@ -45,11 +45,11 @@ async fn is_on_time<S: Store>(store: Arc<S>, folder: TempDir, digest_type: &str)
     env.emit(&key, "e1").await?;
     let claimed_at = env.planned(&key).await?.due_at.context("not planned")?;
     env.server.sleep_until(claimed_at + Duration::from_secs(1)).await?;
-    env.status_when(&key, "the message waits", |status| status.state == Stage::Undoable).await?;
+    env.status_when(&key, "the message waits", |status| status.state == DigestStage::Undoable).await?;
 
     let (due_at, now) = (claimed_at + undo, claimed_at + undo / 2);
     env.server.sleep_until(now).await?;
-    let statistics = env.store.statistics(&Scope { tenant: None, since: claimed_at, now }).await?;
+    let statistics = env.store.statistics(&StatisticsScope { tenant: None, since: claimed_at, now }).await?;
     let waiting = statistics.undelivered.iter().map(|of| (of.digests, of.overdue, of.oldest_due_at.as_millisecond()));
     assert_eq!(waiting.collect::<Vec<_>>(), [(1, 0, due_at.as_millisecond())]);
     assert_eq!(statistics.oldest_overdue(now), None);
@@ -62,7 +62,7 @@ async fn is_on_time<S: Store>(store: Arc<S>, folder: TempDir, digest_type: &str)
     let why = digest.plan_why;
     assert!(why.ends_with("; then waits 1h, in which tidings digest drop takes it back"), "{why}");
     let accepted = format!("\ntidings_acceptance_lateness_seconds_bucket{{le=\"60.0\",type=\"{digest_type}\"}} 1\n");
-    let told = metrics::text();
+    let told = metrics::encode_text();
     assert!(told.contains(&accepted), "{told}");
     assert_eq!(env.relay.mails().len(), 1);
     Ok(())
@@ -78,7 +78,7 @@ async fn a_message_goes_out_once_on_time_after_its_wait_on_sqlite() -> Result<()
 #[needs(test_server, postgres)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_goes_out_once_on_time_after_its_wait_on_postgresql() -> Result<()> {
-    let store = Postgres::connect(&database().await?).await?;
+    let store = PostgresStore::connect(&database().await?).await?;
     store.migrate().await?;
     is_on_time(Arc::new(store), TempDir::new()?, "undo_on_postgresql").await
 }
@@ -89,7 +89,7 @@ async fn a_drop_takes_a_waiting_message_back() -> Result<()> {
     let env = Env::start(undoable(Duration::from_hours(1))?).await?;
     let key = key("activity", "ann");
     env.events.emit(event(&key, "e1")).await?;
-    env.reaches(&key, Stage::Undoable).await?;
+    env.reaches(&key, DigestStage::Undoable).await?;
     let status = env.status(&key).await?;
     let delivery = status.delivering.context("nothing waits")?;
     let until = delivery.next_attempt_at.context("it does not wait")?;
@@ -101,13 +101,13 @@ async fn a_drop_takes_a_waiting_message_back() -> Result<()> {
     env.completed(&key).await?;
     let digest = env.store.digest(delivery.digest_id).await?.context("no digest")?;
     let closed = digest.closed.context("has no end")?;
-    assert_eq!((closed.outcome, closed.why), (Outcome::Dropped, order().why));
+    assert_eq!((closed.outcome, closed.why), (DigestOutcome::Dropped, order().why));
     let by_operator = "SELECT COUNT(*) FROM audit WHERE action = 'close' AND actor NOT IN ('tidings', '')";
     assert_eq!(env.count(by_operator).await?, 1, "the audit trail says who");
 
     // The next event opens a window as after any drop.
     env.events.emit(event(&key, "e2")).await?;
-    env.reaches(&key, Stage::Undoable).await?;
+    env.reaches(&key, DigestStage::Undoable).await?;
     let flushed = env.update(&key, Digest::flush, order()).await?;
     assert!(flushed.hurried, "{flushed:?}");
     env.completed(&key).await?;
@@ -120,7 +120,7 @@ async fn events_that_come_during_the_wait_are_in_the_next_digest() -> Result<()>
     let env = Env::start(undoable(Duration::from_hours(1))?).await?;
     let key = key("activity", "ann");
     env.events.emit(event(&key, "e1")).await?;
-    env.reaches(&key, Stage::Undoable).await?;
+    env.reaches(&key, DigestStage::Undoable).await?;
     env.events.emit(event(&key, "e2")).await?;
     // The flush ends the wait, and lets the second window go out without one.
     env.status_when(&key, "the event is pending", |status| status.pending + status.uncompared == 1).await?;
@@ -147,7 +147,7 @@ async fn a_worker_that_is_killed_during_the_wait_sends_once() -> Result<()> {
     let workflow = temporal.get_workflow_handle::<Digest>(key.workflow_id());
     eventually("the message waits", MINUTE, async || {
         let status = workflow.query(Digest::status, (), WorkflowQueryOptions::default()).await.ok();
-        Ok(status.filter(|status| status.state == Stage::Undoable))
+        Ok(status.filter(|status| status.state == DigestStage::Undoable))
     })
     .await?;
     cli.kill_worker()?;

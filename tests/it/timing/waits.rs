@@ -10,10 +10,10 @@ use tidings_harness::{
     time_skipping::TimeSkipping,
 };
 use tidings_model::{
-    Quiet,
+    QuietHours,
     records::Recipient,
     settings::{Settings, UnknownRecipients},
-    window::Outcome,
+    window::DigestOutcome,
 };
 use tidings_needs::needs;
 use tidings_store::prelude::*;
@@ -27,7 +27,7 @@ async fn quiet_hours_move_an_email_to_their_end_plus_the_spread() -> Result<()> 
     let activity = settings.digests.get_mut("activity").context("no such type")?;
     activity.zone = Some("Europe/Berlin".to_owned());
     activity.spread = Some(Duration::from_mins(10));
-    activity.quiet = Quiet::new(vec!["22:00-07:00".parse().map_err(anyhow::Error::msg)?])?;
+    activity.quiet = QuietHours::new(vec!["22:00-07:00".parse().map_err(anyhow::Error::msg)?])?;
     let env = TimeSkipping::start(settings).await?;
     let key = key("activity", "ann");
     let zone = TimeZone::get("Europe/Berlin")?;
@@ -40,7 +40,7 @@ async fn quiet_hours_move_an_email_to_their_end_plus_the_spread() -> Result<()> 
     assert!(env.relay.mails().is_empty(), "an email in quiet hours");
     env.completed(&key).await?;
     let digest = env.store.digests(&key, 1).await?.pop().context("no digest")?;
-    assert_eq!(digest.closed.map(|closed| closed.outcome), Some(Outcome::Sent));
+    assert_eq!(digest.closed.map(|closed| closed.outcome), Some(DigestOutcome::Sent));
     let late = digest.closed_at.context("never closed")?.duration_since(end);
     assert!(!late.is_negative() && late < SignedDuration::from_mins(11), "{late:#} after the quiet hours");
     assert_eq!(env.relay.mails().len(), 1);
@@ -52,7 +52,7 @@ async fn quiet_hours_move_an_email_to_their_end_plus_the_spread() -> Result<()> 
 async fn a_retry_and_the_end_of_undo_wait_for_the_end_of_quiet_hours() -> Result<()> {
     let mut settings = settings("after 1h", "after 1h");
     for digest in settings.digests.values_mut() {
-        digest.quiet = Quiet::new(vec!["22:00-07:00".parse().map_err(anyhow::Error::msg)?])?;
+        digest.quiet = QuietHours::new(vec!["22:00-07:00".parse().map_err(anyhow::Error::msg)?])?;
     }
     settings.digests.get_mut("alerts").context("no such type")?.undo = Some(Duration::from_mins(45));
     let env = TimeSkipping::start(settings).await?;
@@ -62,7 +62,7 @@ async fn a_retry_and_the_end_of_undo_wait_for_the_end_of_quiet_hours() -> Result
     let (retried, undoable) = (key("activity", "ann"), key("alerts", "bo"));
     // The attempts of 21:30, 21:31 and 21:36 fail. The next one would be at 22:06, and the end of the wait for a drop at 22:15.
     let later = Act::Reply("451 4.3.0 later".into());
-    env.relay.fault(Fault::new(At::Rcpt, later).to(&Recipient::invented(&retried).address).times(3));
+    env.relay.fault(Fault::new(At::Rcpt, later).to(&Recipient::for_development(&retried).address).times(3));
     env.server.sleep_until(evening.timestamp()).await?;
     for key in [&retried, &undoable] {
         env.emit(key, "e1").await?;
@@ -134,7 +134,7 @@ async fn a_recipient_imported_after_days_gets_the_email_within_an_hour() -> Resu
     env.server.sleep_until(begins + (3 * 24).hours()).await?;
     assert!(env.relay.mails().is_empty() && env.count(UNDELIVERED).await? == 0);
     let imported_at = env.server.now().await?;
-    env.store.put_recipients(&[Recipient::invented(&key)], imported_at).await?;
+    env.store.put_recipients(&[Recipient::for_development(&key)], imported_at).await?;
     env.completed(&key).await?;
     let digest = env.store.digests(&key, 1).await?.pop().context("no digest")?;
     let late = digest.closed_at.context("never closed")?.duration_since(imported_at);
@@ -153,7 +153,7 @@ async fn a_recipient_unknown_for_seven_days_is_given_up() -> Result<()> {
     assert_eq!(env.count(closed).await?, 0, "given up before seven days");
     env.completed(&key).await?;
     let digest = env.store.digests(&key, 1).await?.pop().context("no digest")?;
-    assert_eq!(digest.closed.map(|closed| closed.outcome), Some(Outcome::Unknown));
+    assert_eq!(digest.closed.map(|closed| closed.outcome), Some(DigestOutcome::Unknown));
     let waited = digest.closed_at.context("never closed")?.duration_since(begins);
     assert!(waited <= SignedDuration::from_hours(7 * 24 + 1), "{waited:#}");
     assert!(env.relay.mails().is_empty());

@@ -2,29 +2,29 @@
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
-use tidings::registration::{self, Patches};
+use tidings::registration::{self, PatchMode};
 use tidings_harness::{
     env::{Env, event, key, order, settings},
     worker::Running,
 };
 use tidings_model::{
     Key,
-    command::{Hold, Release, Released, Retime},
+    command::{HoldCommand, ReleaseCommand, ReleaseResult, RetimeCommand},
     names,
     rules::spread::overdue_share,
-    window::Outcome,
+    window::DigestOutcome,
 };
 use tidings_needs::needs;
-use tidings_workflows::{Digest, Stage};
+use tidings_workflows::{Digest, DigestStage};
 
 use super::shapes::patches;
 
 /// Starts a worker in the place of the one that runs.
-fn replace_worker(env: &mut Env, patches: Patches) -> Result<()> {
+fn replace_worker(env: &mut Env, patches: PatchMode) -> Result<()> {
     if env.worker.is_some() {
         env.stop_worker()?;
     }
-    let mut options = registration::digests(names::TASK_QUEUE, env.activities()?)?;
+    let mut options = registration::digest_worker(names::TASK_QUEUE, env.activities()?)?;
     patches.apply(&mut options);
     env.worker = Some(Running::start(env.temporal.clone(), options)?);
     Ok(())
@@ -37,20 +37,20 @@ fn spread_key(name: &str) -> Result<Key> {
 }
 
 async fn hold(env: &Env, key: &Key) -> Result<()> {
-    env.update(key, Digest::hold, Hold { order: order(), until: None }).await?;
+    env.update(key, Digest::hold, HoldCommand { order: order(), until: None }).await?;
     Ok(())
 }
 
-async fn release(env: &Env, key: &Key) -> Result<Released> {
-    Ok(env.update(key, Digest::release, Release { order: order(), spread: true }).await?)
+async fn release(env: &Env, key: &Key) -> Result<ReleaseResult> {
+    Ok(env.update(key, Digest::release, ReleaseCommand { order: order(), spread: true }).await?)
 }
 
 /// Releases a window that is overdue. Answers whether it waits for its share.
 async fn waits_when_released(env: &Env, key: &Key) -> Result<bool> {
-    env.update(key, Digest::retime, Retime { order: order(), at: Some(Timestamp::now()) }).await?;
+    env.update(key, Digest::retime, RetimeCommand { order: order(), at: Some(Timestamp::now()) }).await?;
     let waits = release(env, key).await?.due_at.is_some_and(|at| at > Timestamp::now());
     let last = env.completed(key).await?.last.context("no digest")?;
-    assert_eq!(last.closed.outcome, Outcome::Sent);
+    assert_eq!(last.closed.outcome, DigestOutcome::Sent);
     Ok(waits)
 }
 
@@ -58,12 +58,12 @@ async fn waits_when_released(env: &Env, key: &Key) -> Result<bool> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_takes_no_patch_that_its_worker_holds() -> Result<()> {
     let mut env = Env::without_worker(settings("after 1s", "after 1h")).await?;
-    replace_worker(&mut env, Patches::Held)?;
+    replace_worker(&mut env, PatchMode::Held)?;
     let [earlier, decided, open] = ["earlier", "decided", "open"].map(spread_key);
     let (earlier, decided, open) = (earlier?, decided?, open?);
     for key in [&earlier, &decided, &open] {
         env.events.emit(event(key, "e1")).await?;
-        env.reaches(key, Stage::Collecting).await?;
+        env.reaches(key, DigestStage::Collecting).await?;
         hold(&env, key).await?;
     }
     assert!(!waits_when_released(&env, &earlier).await?, "the patch was held");
@@ -71,7 +71,7 @@ async fn a_run_takes_no_patch_that_its_worker_holds() -> Result<()> {
     // This run meets the patch while it is held, and again after that.
     release(&env, &decided).await?;
 
-    replace_worker(&mut env, Patches::Active)?;
+    replace_worker(&mut env, PatchMode::Active)?;
     hold(&env, &decided).await?;
     assert!(!waits_when_released(&env, &decided).await?, "a run goes one way to its end");
     assert_eq!(patches(&env, &decided).await?, 0);

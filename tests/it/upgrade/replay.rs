@@ -21,8 +21,8 @@ use temporalio_workflow::workflow_interceptors::{
     CancellableWorkflowOutboundFuture, ScheduleActivityResult, ScheduleLocalActivityInput, WorkflowInterceptor,
     WorkflowInterceptorConstructor, WorkflowInterceptorContext, WorkflowNext,
 };
-use tidings_activities::retention::Retention;
-use tidings_client::Commands;
+use tidings_activities::retention::RetentionLimits;
+use tidings_client::WorkflowCommands;
 use tidings_harness::{
     env::{Env, event, key, name_without_spread, settings},
     flood::flood,
@@ -34,18 +34,18 @@ use tidings_harness::{
 };
 use tidings_model::{
     Key,
-    command::{Hold, Order, Release, Reopen, Retime},
+    command::{CommandContext, HoldCommand, ReleaseCommand, ReopenCommand, RetimeCommand},
     names,
-    pause::{Paused, Scope},
+    pause::{PauseDetails, PauseScope},
     records::{AuditEntry, MessageState},
-    retention::Kind,
-    window::Outcome,
+    retention::RetentionKind,
+    window::DigestOutcome,
 };
 use tidings_needs::needs;
 use tidings_proto::v1;
 use tidings_services::choices;
 use tidings_store::{Store, prelude::*};
-use tidings_workflows::{Deliveries, Digest, Message, RetentionRun, Stage};
+use tidings_workflows::{Deliveries, Digest, DigestStage, Message, RetentionRun};
 
 use super::shapes;
 
@@ -137,7 +137,7 @@ async fn record_the_shapes_of_today() -> Result<()> {
     env.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).to("failed@dev.invalid").times(1));
     let failed = key("activity", "failed");
     env.events.emit(event(&failed, "e1")).await?;
-    let retrying = async || Ok((env.status(&failed).await?.state == Stage::Retrying).then_some(()));
+    let retrying = async || Ok((env.status(&failed).await?.state == DigestStage::Retrying).then_some(()));
     eventually("the send is retried", minute, retrying).await?;
 
     env.relay.fault(Fault::new(At::Dot, Act::Reply("552 5.3.4 too big".into())).to("large@dev.invalid").times(1));
@@ -208,13 +208,13 @@ async fn record_the_shapes_of_today() -> Result<()> {
 /// A digest that is held, given another deadline, released, flushed, and sent.
 async fn command(env: &Env, key: &Key) -> Result<()> {
     env.events.emit(event(key, "e1")).await?;
-    let held = env.update(key, Digest::hold, Hold { order: order(), until: None }).await?;
+    let held = env.update(key, Digest::hold, HoldCommand { order: order(), until: None }).await?;
     ensure!(held.events == 1, "{held:?}");
     let later = Timestamp::now() + Duration::from_hours(2);
-    let retime = Retime { order: order(), at: Some(later) };
+    let retime = RetimeCommand { order: order(), at: Some(later) };
     let retimed = env.update(key, Digest::retime, retime).await?;
     ensure!(retimed.due_at.is_some(), "{retimed:?}");
-    env.update(key, Digest::release, Release::from(order())).await?;
+    env.update(key, Digest::release, ReleaseCommand::from(order())).await?;
     env.update(key, Digest::flush, order()).await?;
     env.completed(key).await?;
     Ok(())
@@ -241,22 +241,22 @@ async fn paused(env: &Env) -> Result<[Key; 2]> {
     pause(&*env.store, "stopped", false).await?;
     for key in &keys {
         env.events.emit(event(key, "e1")).await?;
-        choices::signal(&env.temporal, key.workflow_id()).await?;
-        env.reaches(key, Stage::Paused).await?;
+        choices::signal_workflow(&env.temporal, key.workflow_id()).await?;
+        env.reaches(key, DigestStage::Paused).await?;
     }
     let [_, reopened] = &keys;
     env.update(reopened, Digest::discard, order()).await?;
     env.completed(reopened).await?;
     let digest_id = env.store.digests(reopened, 1).await?.first().context("was not dropped")?.digest_id;
-    let reopen = Reopen { order: order(), digest_id, may_duplicate: false };
-    Commands::new(env.temporal.clone(), names::TASK_QUEUE).digest(reopened).reopen(reopen).await?;
+    let reopen = ReopenCommand { order: order(), digest_id, may_duplicate: false };
+    WorkflowCommands::new(env.temporal.clone(), names::TASK_QUEUE).digest(reopened).reopen(reopen).await?;
     env.status_when(reopened, "its attempt is paused", |status| {
-        status.state == Stage::Paused && status.delivering.is_some()
+        status.state == DigestStage::Paused && status.delivering.is_some()
     })
     .await?;
     resume(&*env.store, "stopped").await?;
     for key in &keys {
-        choices::signal(&env.temporal, key.workflow_id()).await?;
+        choices::signal_workflow(&env.temporal, key.workflow_id()).await?;
         env.completed(key).await?;
     }
     Ok(keys)
@@ -270,7 +270,7 @@ async fn paused_message() -> Result<(MessageEnv, UntypedWorkflowHandle<Client>)>
     messages.send(&submission(&key.key)).await?;
     messages.waits(&key).await?;
     resume(&*messages.env.store, "acme").await?;
-    choices::signal(&messages.env.temporal, key.workflow_id()).await?;
+    choices::signal_workflow(&messages.env.temporal, key.workflow_id()).await?;
     ensure!(messages.ended(&key).await? == MessageState::Sent, "it is not sent");
     let handle = run_handle(&messages.env.temporal, key.workflow_id(), None);
     Ok((messages, handle))
@@ -286,21 +286,21 @@ async fn returned() -> Result<(Env, UntypedWorkflowHandle<Client>)> {
     env.events.emit(event(&key, "e1")).await?;
     let summary = env.completed(&key).await?;
     let last = summary.last.context("no digest")?.closed.outcome;
-    ensure!((summary.digests, last) == (2, Outcome::Sent), "{last:?} after {} digests", summary.digests);
+    ensure!((summary.digests, last) == (2, DigestOutcome::Sent), "{last:?} after {} digests", summary.digests);
     let handle = env.run_handle(&key, None);
     Ok((env, handle))
 }
 
 async fn pause(store: &dyn Store, tenant: &str, messages: bool) -> Result<()> {
-    let scope = Scope { tenant: Some(tenant.to_owned()), digest_type: None };
-    let Order { by, why } = order();
-    store.pause(&scope, messages, &Paused { by, why, since: Timestamp::now(), until: None }).await?;
+    let scope = PauseScope { tenant: Some(tenant.to_owned()), digest_type: None };
+    let CommandContext { by, why } = order();
+    store.pause(&scope, messages, &PauseDetails { by, why, since: Timestamp::now(), until: None }).await?;
     Ok(())
 }
 
 async fn resume(store: &dyn Store, tenant: &str) -> Result<()> {
-    let scope = Scope { tenant: Some(tenant.to_owned()), digest_type: None };
-    let Order { by: actor, why } = order();
+    let scope = PauseScope { tenant: Some(tenant.to_owned()), digest_type: None };
+    let CommandContext { by: actor, why } = order();
     let entry = AuditEntry { at: Timestamp::now(), actor: actor.into(), action: "resume".to_owned(), why };
     store.resume(&scope, &entry).await?.context("was not paused")?;
     Ok(())
@@ -310,11 +310,11 @@ async fn resume(store: &dyn Store, tenant: &str) -> Result<()> {
 async fn retention(env: &Env) -> Result<UntypedWorkflowHandle<Client>> {
     let ids: Vec<_> = (0..600).map(|n| n.to_string()).collect();
     env.sent_before(&key("activity", "old"), 0, &ids, Timestamp::UNIX_EPOCH).await?;
-    let _worker = env.start_retention(Retention::default())?;
+    let _worker = env.start_retention(RetentionLimits::default())?;
     env.run_retention().await?;
     let report = env.retention_run().get_result(WorkflowGetResultOptions::default()).await?;
-    ensure!(report.kinds[&Kind::Events].purged == 600, "{report}");
-    Ok(run_handle(&env.temporal, names::retention(names::TASK_QUEUE), None))
+    ensure!(report.kinds[&RetentionKind::Events].purged == 600, "{report}");
+    Ok(run_handle(&env.temporal, names::retention_schedule(names::TASK_QUEUE), None))
 }
 
 const EVENT: &str = r#"{"event_id":"e1","category":"comment","occurred_at":1767225600}"#;

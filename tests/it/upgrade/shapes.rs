@@ -18,19 +18,19 @@ use tidings_harness::{
 };
 use tidings_model::{
     Key,
-    command::{Hold, Release, Retime},
+    command::{HoldCommand, ReleaseCommand, RetimeCommand},
     names,
     records::{AuditEntry, Preferences},
     rules::spread::overdue_share,
     settings::Settings,
     subscription::NoticeType,
-    window::Outcome,
+    window::DigestOutcome,
 };
-use tidings_operations::subscriptions::Watch;
+use tidings_operations::subscriptions::NoticeWatch;
 use tidings_proto::v1;
 use tidings_services::choices;
 use tidings_store::prelude::*;
-use tidings_workflows::{Digest, PAGE_EVENTS, Stage, Status};
+use tidings_workflows::{Digest, DigestStage, DigestStatus, PAGE_EVENTS};
 
 /// A run for each shape, most of the digest type `alerts`, whose windows are open for an hour.
 pub(super) async fn of_windows(env: &Env, settings: &Settings) -> Result<[(&'static str, Key); 11]> {
@@ -63,7 +63,7 @@ pub(super) async fn throttled() -> Result<(Env, UntypedWorkflowHandle<Client>)> 
     env.events.emit(event(&key, "e2")).await?;
     env.status_when(&key, "the throttle defers it", |status| status.why.starts_with("throttled")).await?;
     let last = env.completed(&key).await?.last.context("no digest")?;
-    ensure!(last.closed.outcome == Outcome::Sent, "{:?}", last.closed);
+    ensure!(last.closed.outcome == DigestOutcome::Sent, "{:?}", last.closed);
     let handle = env.run_handle(&key, None);
     Ok((env, handle))
 }
@@ -78,10 +78,10 @@ pub(super) async fn undo() -> Result<(Env, [(&'static str, UntypedWorkflowHandle
     let (waited, taken_back) = (key("activity", "waited"), key("alerts", "taken_back"));
     for key in [&waited, &taken_back] {
         env.events.emit(event(key, "e1")).await?;
-        env.reaches(key, Stage::Undoable).await?;
+        env.reaches(key, DigestStage::Undoable).await?;
     }
     env.update(&taken_back, Digest::discard, order()).await?;
-    for (key, outcome) in [(&waited, Outcome::Sent), (&taken_back, Outcome::Dropped)] {
+    for (key, outcome) in [(&waited, DigestOutcome::Sent), (&taken_back, DigestOutcome::Dropped)] {
         let last = env.completed(key).await?.last.context("no digest")?;
         ensure!(last.closed.outcome == outcome, "{:?}", last.closed);
     }
@@ -142,24 +142,24 @@ async fn released(env: &Env) -> Result<Key> {
     let short = |key: &Key| overdue_share(&key.workflow_id(), None) == Duration::from_secs(2);
     let key = keys.find(short).context("no key has this share")?;
     collects(env, &key).await?;
-    env.update(&key, Digest::hold, Hold { order: order(), until: None }).await?;
-    env.update(&key, Digest::retime, Retime { order: order(), at: Some(Timestamp::now()) }).await?;
-    let released = env.update(&key, Digest::release, Release { order: order(), spread: true }).await?;
+    env.update(&key, Digest::hold, HoldCommand { order: order(), until: None }).await?;
+    env.update(&key, Digest::retime, RetimeCommand { order: order(), at: Some(Timestamp::now()) }).await?;
+    let released = env.update(&key, Digest::release, ReleaseCommand { order: order(), spread: true }).await?;
     ensure!(released.due_at.is_some_and(|at| at > Timestamp::now()), "{released:?}");
     let last = env.completed(&key).await?.last.context("no digest")?;
-    ensure!(last.closed.outcome == Outcome::Sent, "{:?}", last.closed);
+    ensure!(last.closed.outcome == DigestOutcome::Sent, "{:?}", last.closed);
     Ok(key)
 }
 
 async fn collects(env: &Env, key: &Key) -> Result<()> {
     env.events.emit(event(key, "e1")).await?;
-    env.reaches(key, Stage::Collecting).await
+    env.reaches(key, DigestStage::Collecting).await
 }
 
 async fn flushed(env: &Env, key: &Key) -> Result<()> {
     env.update(key, Digest::flush, order()).await?;
     let last = env.completed(key).await?.last.context("no digest")?;
-    ensure!(last.closed.outcome == Outcome::Sent, "{:?}", last.closed);
+    ensure!(last.closed.outcome == DigestOutcome::Sent, "{:?}", last.closed);
     Ok(())
 }
 
@@ -186,8 +186,9 @@ async fn cancel(env: &Env, key: &Key) -> Result<()> {
 async fn choose(env: &Env, settings: &Settings, key: &Key) -> Result<()> {
     collects(env, key).await?;
     let instant = Preferences { cadence: Some("instant".to_owned()), ..Preferences::default() };
-    choices::change(&*env.store, settings, key, |_| instant.clone(), None, &order(), Timestamp::now()).await?;
-    choices::tell(&env.temporal, key).await?;
+    choices::update_preferences(&*env.store, settings, key, |_| instant.clone(), None, &order(), Timestamp::now())
+        .await?;
+    choices::signal_key(&env.temporal, key).await?;
     env.completed(key).await?;
     Ok(())
 }
@@ -217,7 +218,8 @@ async fn mended(env: &Env) -> Result<Key> {
     let mut ledger = ledger(env.folder.path()).await?;
     ledger.execute(sqlx::raw_sql(refuse)).await?;
     env.update(&key, Digest::flush, order()).await?;
-    let waits = |status: &Status| status.trouble.as_ref().is_some_and(|trouble| trouble.contains("tried again at "));
+    let waits =
+        |status: &DigestStatus| status.trouble.as_ref().is_some_and(|trouble| trouble.contains("tried again at "));
     env.status_when(&key, "the status has the refusal", waits).await?;
     ledger.execute(sqlx::raw_sql("DROP TRIGGER refuses")).await?;
     flushed(env, &key).await?;
@@ -236,7 +238,7 @@ async fn exact(env: &Env) -> Result<Key> {
     };
     let events = [event("e2", "1"), event("e3", "NaN")];
     signal(&env.temporal, &key, json_events(events.iter().map(String::as_str))).await?;
-    let read = |status: &Status| (status.pending + status.uncompared, status.malformed) == (2, 1);
+    let read = |status: &DigestStatus| (status.pending + status.uncompared, status.malformed) == (2, 1);
     env.status_when(&key, "one event is read and one is a dead letter", read).await?;
     ensure!(patches(env, &key).await? == 1);
     flushed(env, &key).await?;
@@ -259,20 +261,20 @@ pub(super) async fn subscription() -> Result<((Env, Running, NoticeReceiver), Un
     let receiver = NoticeReceiver::start(|n, _| [503, 500].get(n).copied().unwrap_or(200)).await?;
     let subscription = receiver.subscription(&[NoticeType::RecipientUnsubscribed])?;
     let worker = deliver_to(&env.temporal, env.store.clone(), subscription).await?;
-    let mut watch = Watch::new(env.store.clone(), env.temporal.clone(), names::TASK_QUEUE.to_owned());
+    let mut watch = NoticeWatch::new(env.store.clone(), env.temporal.clone(), names::TASK_QUEUE.to_owned());
     let entry = || AuditEntry { at: Timestamp::now(), actor: "ann".into(), action: "withdraw".into(), why: "x".into() };
     let received = async |count: usize| {
         let met = async || Ok((receiver.received()?.len() >= count).then_some(()));
         eventually(&format!("{count} requests"), Duration::from_mins(1), met).await
     };
     env.store.put_consent(&key("activity", "ann"), false, &entry()).await?;
-    watch.look().await?;
+    watch.poll_once().await?;
     received(2).await?;
     env.store.put_consent(&key("activity", "bo"), false, &entry()).await?;
-    watch.look().await?;
+    watch.poll_once().await?;
     received(4).await?;
     let ended = async || Ok(env.store.subscriptions(9).await?.into_iter().find(|state| state.waiting == 0));
     eventually("all is delivered", Duration::from_mins(1), ended).await?;
-    let handle = run_handle(&env.temporal, names::subscription(names::TASK_QUEUE, "crm"), None);
+    let handle = run_handle(&env.temporal, names::subscription_workflow_id(names::TASK_QUEUE, "crm"), None);
     Ok(((env, worker, receiver), handle))
 }

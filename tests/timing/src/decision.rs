@@ -7,21 +7,21 @@ use jiff::{Timestamp, tz::TimeZone};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tidings_model::{
-    Cadence, Key, Quiet,
-    pause::Paused,
-    records::{Facts, Preferences, Reading, Recipient, SentSchedule},
+    Cadence, Key, QuietHours,
+    pause::PauseDetails,
+    records::{EngagementTimes, KeyFacts, Preferences, Recipient, SentSchedule},
     rules::{
-        admission::{Admission, admit},
-        deadline::Timing,
-        effective::Effective,
+        admission::{AdmissionDecision, admit},
+        deadline::DeadlineTiming,
+        effective::EffectiveSettings,
         limit::{counts_from, limit_ends, limit_since},
-        plan::plan,
-        spread::{overdue_share, share},
+        plan::plan_window,
+        spread::{overdue_share, spread_share},
     },
     settings::{DigestSettings, FrequencyLimits, OverLimit},
-    step::{ClaimInput, Plan, PlanInput, Signs},
+    step::{ClaimInput, DeadlineInputs, Plan, PlanInput},
     time_zone,
-    window::{Goes, Wait, Window},
+    window::{SendMoment, WaitReason, Window},
 };
 use uuid::Uuid;
 
@@ -40,7 +40,7 @@ pub enum Question {
     /// The next good moment.
     Moment { person: Person, from: i64 },
     /// The moment at which a digest goes whose wait ends at `from`.
-    PutOff { person: Person, wait: Wait, due_at: i64, from: i64 },
+    PutOff { person: Person, wait: WaitReason, due_at: i64, from: i64 },
     /// The end of a limit that counts from `at`, and the last time that no longer counts for a limit at `at`.
     Limit { zone: String, length: u64, at: i64 },
     /// The plan of a window with events that arrived at these times, and the plan so far if there is one.
@@ -86,17 +86,20 @@ impl Question {
     pub fn answer(self) -> Result<Value> {
         match self {
             Self::Waits => {
-                let row = |wait: &Wait| (wait.to_string(), json!(goes(wait.goes())));
-                Ok(Value::Object(Wait::ALL.iter().map(row).collect()))
+                let row = |wait: &WaitReason| (wait.to_string(), json!(goes(wait.send_moment())));
+                Ok(Value::Object(WaitReason::ALL.iter().map(row).collect()))
             }
             Self::Slots { cadence, zone, from, until } => slots(&cadence, &zone, at(from)?, at(until)?),
             Self::Shares { person } => {
                 let (id, spread) = (person.key()?.workflow_id(), person.spread.map(Duration::from_secs));
-                Ok(json!([share(&id, spread.unwrap_or_default()).as_secs(), overdue_share(&id, spread).as_secs()]))
+                Ok(json!([
+                    spread_share(&id, spread.unwrap_or_default()).as_secs(),
+                    overdue_share(&id, spread).as_secs()
+                ]))
             }
             Self::Deadline { person, opened_at } => {
                 let opened_at = at(opened_at)?;
-                person.timed(|timing, cadence| json!(timing.deadline(cadence, None, opened_at).at.as_second()))
+                person.timed(|timing, cadence| json!(timing.cadence_deadline(cadence, None, opened_at).at.as_second()))
             }
             Self::Moment { person, from } => {
                 let from = at(from)?;
@@ -116,7 +119,7 @@ impl Question {
                 let settings = person.settings()?;
                 let limits = FrequencyLimits::new(&settings, None, OverLimit::Defer);
                 let input = person.plan_input(at(opened_at)?, at(last_at)?, before.map(|before| *before))?;
-                let plan = plan(&settings, limits, &person.facts()?, &input, Vec::new(), at(now)?);
+                let plan = plan_window(&settings, limits, &person.facts()?, &input, Vec::new(), at(now)?);
                 Ok(json!({ "due_at": plan.due_at.as_second(), "why": plan.why, "plan": plan }))
             }
             Self::Claim { person, opened_at, due_at, revision, released, unknown_since, now } => {
@@ -144,11 +147,11 @@ fn zone(name: &str) -> Result<TimeZone> {
     time_zone(name).map_err(Error::msg)
 }
 
-const fn goes(goes: Goes) -> &'static str {
+const fn goes(goes: SendMoment) -> &'static str {
     match goes {
-        Goes::ByCadence => "by the cadence",
-        Goes::NextGoodMoment => "next good moment",
-        Goes::AtOnce => "at once",
+        SendMoment::ByCadence => "by the cadence",
+        SendMoment::NextGoodMoment => "next good moment",
+        SendMoment::AtOnce => "at once",
     }
 }
 
@@ -158,20 +161,20 @@ fn slots(cadence: &Cadence, zone: &str, from: Timestamp, until: Timestamp) -> Re
     Ok(std::iter::successors(next(&from), next).map(Timestamp::as_second).collect())
 }
 
-fn admission(admission: Admission) -> Value {
+fn admission(admission: AdmissionDecision) -> Value {
     match admission {
-        Admission::Admitted => json!({ "admitted": true }),
-        Admission::Later { until, why, limit_ends_at } => json!({
+        AdmissionDecision::Admitted => json!({ "admitted": true }),
+        AdmissionDecision::Later { until, why, limit_ends_at } => json!({
             "until": until.as_second(), "why": why, "limit_ends_at": limit_ends_at.map(Timestamp::as_second),
         }),
-        Admission::Unknown { since, until, why } => json!({
+        AdmissionDecision::Unknown { since, until, why } => json!({
             "until": until.as_second(), "why": why, "unknown_since": since.as_second(),
         }),
-        Admission::Paused(pause) => json!({
+        AdmissionDecision::Paused(pause) => json!({
             "until": pause.look_at.as_second(), "share": pause.share.as_secs(), "why": pause.paused.to_string(),
         }),
-        Admission::Changed => json!({ "changed": true }),
-        Admission::Refused(closed) => json!({ "refused": closed.why }),
+        AdmissionDecision::Changed => json!({ "changed": true }),
+        AdmissionDecision::Refused(closed) => json!({ "refused": closed.why }),
     }
 }
 
@@ -183,7 +186,7 @@ impl Person {
     fn settings(&self) -> Result<DigestSettings> {
         let times = self.quiet.iter().map(|words| words.parse()).collect::<Result<_, String>>();
         Ok(DigestSettings {
-            quiet: Quiet::new(times.map_err(Error::msg)?)?,
+            quiet: QuietHours::new(times.map_err(Error::msg)?)?,
             spread: self.spread.map(Duration::from_secs),
             throttle: self.throttle.map(Duration::from_secs),
             ..DigestSettings::new("activity", self.cadence.clone())
@@ -191,24 +194,24 @@ impl Person {
     }
 
     /// Answers with the person's timing and cadence.
-    fn timed(&self, answer: impl FnOnce(&Timing<'_>, &Cadence) -> Value) -> Result<Value> {
+    fn timed(&self, answer: impl FnOnce(&DeadlineTiming<'_>, &Cadence) -> Value) -> Result<Value> {
         let (settings, key) = (self.settings()?, self.key()?);
-        let effective = Effective::unadapted(&settings, &self.facts()?);
-        Ok(answer(&Timing::new(&settings, &key, &effective), &effective.cadence))
+        let effective = EffectiveSettings::without_adapting(&settings, &self.facts()?);
+        Ok(answer(&DeadlineTiming::new(&settings, &key, &effective), &effective.cadence))
     }
 
-    fn facts(&self) -> Result<Facts> {
+    fn facts(&self) -> Result<KeyFacts> {
         let key = self.key()?;
-        let recipient = Recipient { zone: self.zone.clone(), ..Recipient::invented(&key) };
+        let recipient = Recipient { zone: self.zone.clone(), ..Recipient::for_development(&key) };
         let stopped = self.stopped.map(|(since, until)| {
             let until = until.map(at).transpose()?;
-            anyhow::Ok(Paused { by: "ops".to_owned(), why: "test".to_owned(), since: at(since)?, until })
+            anyhow::Ok(PauseDetails { by: "ops".to_owned(), why: "test".to_owned(), since: at(since)?, until })
         });
         let last_schedule = self
             .last_schedule
             .clone()
             .map(|(last, cadence, zone)| anyhow::Ok(SentSchedule { at: at(last)?, cadence, zone }));
-        Ok(Facts {
+        Ok(KeyFacts {
             recipient: self.is_known.then_some(recipient),
             generation: 0,
             preferences: Preferences {
@@ -224,7 +227,7 @@ impl Person {
             last_sent_at: self.last_sent_at.map(at).transpose()?,
             last_slot_at: self.last_slot_at.map(at).transpose()?,
             last_schedule: last_schedule.transpose()?,
-            reading: Reading::default(),
+            reading: EngagementTimes::default(),
             pause: stopped.transpose()?,
             answered_at: None,
             missing: None,
@@ -232,8 +235,14 @@ impl Person {
     }
 
     fn plan_input(&self, opened_at: Timestamp, last_at: Timestamp, before: Option<Plan>) -> Result<PlanInput> {
-        let signs =
-            Signs { opened_at, category: None, last_at, urgent_at: None, returned_at: None, only_returned: false };
+        let signs = DeadlineInputs {
+            opened_at,
+            category: None,
+            last_at,
+            urgent_at: None,
+            returned_at: None,
+            only_returned: false,
+        };
         Ok(PlanInput {
             asked_at: None,
             key: self.key()?,

@@ -22,7 +22,7 @@ with a cursor for --after. A pause of everything names no tenant, and is found b
 /// The filter, the page and the form of the answer.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, mut_arg("limit", |arg| arg.help("The largest number of entries")))]
-pub struct Options {
+pub struct AuditOptions {
     #[command(flatten)]
     filter: AuditFilter,
     #[command(flatten)]
@@ -35,25 +35,25 @@ pub struct Options {
     json: bool,
 }
 
-pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<bool> {
-    let Options { filter, page, addresses, json: as_json } = options;
+pub(crate) async fn run(options: AuditOptions, config: &Config) -> anyhow::Result<bool> {
+    let AuditOptions { filter, page, addresses, json: as_json } = options;
     let store = storage::open(&config.database_url).await?;
     let mut listed = store.audit_entries(&AuditFilter { page: page.into(), ..filter }).await?;
     if !addresses {
         listed.rows.iter_mut().for_each(AuditRecord::forget_addresses);
     }
-    page::print(listed, as_json, |row| if as_json { json!(row).to_string() } else { in_words(row) });
+    page::print_page(listed, as_json, |row| if as_json { json!(row).to_string() } else { in_words(row) });
     Ok(true)
 }
 
 fn in_words(entry: &AuditRecord) -> String {
     let AuditRecord { at, actor, action, why, .. } = entry;
     let why = if why.is_empty() { String::new() } else { format!(": {why}") };
-    format!("{}  {action} by {actor}  {}{why}", local(*at), subject(entry))
+    format!("{}  {action} by {actor}  {}{why}", local(*at), audit_subject(entry))
 }
 
 /// Names the key, or its known parts, and the digest or message.
-fn subject(entry: &AuditRecord) -> String {
+fn audit_subject(entry: &AuditRecord) -> String {
     let AuditRecord { tenant, digest_type, user, digest_id, message, .. } = entry;
     let key = Key::new(tenant.clone(), digest_type.clone(), user.clone());
     let parts = [("tenant", tenant), ("type", digest_type), ("user", user)];
@@ -88,11 +88,11 @@ mod tests {
         assert!(line.ends_with("  hold by carol  acme/activity/a%2Fb: ticket 812"), "{line}");
         entry.user.clear();
         entry.why.clear();
-        assert_eq!(subject(&entry), "tenant=acme type=activity");
+        assert_eq!(audit_subject(&entry), "tenant=acme type=activity");
         assert!(in_words(&entry).ends_with("type=activity"), "{}", in_words(&entry));
         (entry.tenant, entry.digest_type) = (String::new(), String::new());
-        assert_eq!(subject(&entry), "everything");
+        assert_eq!(audit_subject(&entry), "everything");
         entry.message = Some(uuid::Uuid::nil());
-        assert_eq!(subject(&entry), "message 00000000-0000-0000-0000-000000000000");
+        assert_eq!(audit_subject(&entry), "message 00000000-0000-0000-0000-000000000000");
     }
 }

@@ -9,17 +9,17 @@ use std::{
 use anyhow::{Context as _, bail};
 use jiff::Timestamp;
 use serde::Serialize;
-use tidings_mail::bounce::{self, Returned};
-use tidings_model::{link_keys::Token, settings::Settings};
-use tidings_operations::bounces::{self, Taken};
+use tidings_mail::bounce::{self, ReturnedMessage};
+use tidings_model::{link_keys::EmailToken, settings::Settings};
+use tidings_operations::bounces::{self, BounceOutcome};
 use tidings_services::choices;
 use tidings_store::Store;
 
-use crate::{Config, config, error::TryLater, storage};
+use crate::{Config, config, error::TemporaryFailure, storage};
 
 /// The commands.
 #[derive(Debug, clap::Subcommand)]
-pub enum Command {
+pub enum BouncesCommand {
     /// Reads one message from standard input, or the new messages of a Maildir
     #[command(after_help = "Examples:\n  \
         tidings bounces read --recipient bounce+TOKEN@mail.acme.example < message\n  \
@@ -47,27 +47,30 @@ pub struct ReadOptions {
     json: bool,
 }
 
-/// Every error becomes [`TryLater`], so a mail server keeps the message until we are able to read it.
+/// Every error becomes [`TemporaryFailure`], so a mail server keeps the message until we are able to read it.
 pub(crate) async fn run(
-    Command::Read(options): Command,
-    load: impl FnOnce() -> Result<Config, config::Error>,
+    BouncesCommand::Read(options): BouncesCommand,
+    load: impl FnOnce() -> Result<Config, config::ConfigError>,
 ) -> anyhow::Result<bool> {
-    read(options, load).await.map(|()| true).map_err(|error| TryLater(error).into())
+    read_bounces(options, load).await.map(|()| true).map_err(|error| TemporaryFailure(error).into())
 }
 
-async fn read(options: ReadOptions, load: impl FnOnce() -> Result<Config, config::Error>) -> anyhow::Result<()> {
+async fn read_bounces(
+    options: ReadOptions,
+    load: impl FnOnce() -> Result<Config, config::ConfigError>,
+) -> anyhow::Result<()> {
     let config = load()?;
-    let reader = Reader::new(&config).await?;
-    let mut counts = Counts::default();
+    let reader = BounceReader::new(&config).await?;
+    let mut counts = BounceCounts::default();
     if let Some(folder) = &options.maildir {
         read_maildir(folder, options.delete, &reader, &mut counts).await?;
     } else {
-        let mut returned = bounce::read(&from_stdin().context("standard input cannot be read")?);
+        let mut returned = bounce::parse_bounce(&from_stdin().context("standard input cannot be read")?);
         let recipient = options.recipient.unwrap_or_default();
-        returned.tokens.splice(0..0, Token::find(&recipient));
-        counts.add(&reader.take(returned).await?);
+        returned.tokens.splice(0..0, EmailToken::find_tokens(&recipient));
+        counts.add(&reader.record_bounce(returned).await?);
     }
-    let shown = if options.json { serde_json::to_string(&counts)? } else { counts.words() };
+    let shown = if options.json { serde_json::to_string(&counts)? } else { counts.summary_text() };
     anstream::println!("{shown}");
     Ok(())
 }
@@ -80,15 +83,15 @@ fn from_stdin() -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-struct Reader<'a> {
+struct BounceReader<'a> {
     config: &'a Config,
     settings: Settings,
     store: std::sync::Arc<dyn Store>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> BounceReader<'a> {
     async fn new(config: &'a Config) -> anyhow::Result<Self> {
-        let settings = config.unsigned();
+        let settings = config.unchecked_settings();
         if let Some(unreadable) = config.link_keys.problem() {
             bail!("{unreadable}");
         }
@@ -99,18 +102,18 @@ impl<'a> Reader<'a> {
         Ok(Self { config, settings, store: storage::open(&config.database_url).await? })
     }
 
-    async fn take(&self, returned: Returned) -> anyhow::Result<Taken> {
-        let taken = bounces::take(&*self.store, &self.settings, returned, Timestamp::now()).await?;
-        if let Taken::Recorded { withdrawn: Some(key), .. } = &taken {
+    async fn record_bounce(&self, returned: ReturnedMessage) -> anyhow::Result<BounceOutcome> {
+        let taken = bounces::record_bounce(&*self.store, &self.settings, returned, Timestamp::now()).await?;
+        if let BounceOutcome::Recorded { withdrawn: Some(key), .. } = &taken {
             let client = crate::installation::connect(self.config).await;
-            choices::wake(client.as_ref(), &self.settings.names, [key], "the withdrawn consent").await;
+            choices::wake_windows(client.as_ref(), &self.settings.names, [key], "the withdrawn consent").await;
         }
         Ok(taken)
     }
 }
 
 #[derive(Debug, Default, Serialize)]
-struct Counts {
+struct BounceCounts {
     /// Messages with at least one new report.
     recorded: u32,
     known: u32,
@@ -121,20 +124,20 @@ struct Counts {
     unrecognized: u32,
 }
 
-impl Counts {
-    fn add(&mut self, taken: &Taken) {
+impl BounceCounts {
+    fn add(&mut self, taken: &BounceOutcome) {
         *match taken {
-            Taken::Recorded { new: 1.., .. } => &mut self.recorded,
-            Taken::Recorded { .. } => &mut self.known,
-            Taken::Unauthenticated => &mut self.unauthenticated,
-            Taken::UnknownMessage => &mut self.unknown_message,
-            Taken::NoNews => &mut self.no_news,
-            Taken::AutoReply => &mut self.auto_replies,
-            Taken::Unrecognized => &mut self.unrecognized,
+            BounceOutcome::Recorded { new: 1.., .. } => &mut self.recorded,
+            BounceOutcome::Recorded { .. } => &mut self.known,
+            BounceOutcome::Unauthenticated => &mut self.unauthenticated,
+            BounceOutcome::UnknownMessage => &mut self.unknown_message,
+            BounceOutcome::NoNews => &mut self.no_news,
+            BounceOutcome::AutoReply => &mut self.auto_replies,
+            BounceOutcome::Unrecognized => &mut self.unrecognized,
         } += 1;
     }
 
-    fn words(&self) -> String {
+    fn summary_text(&self) -> String {
         let counts = [
             (self.recorded, "recorded"),
             (self.known, "known before"),
@@ -153,7 +156,12 @@ impl Counts {
 
 /// Moves each message from `new` to `cur`, or deletes it, once its reports are stored. A report is recorded
 /// only once, so crashes and parallel readers do no harm.
-async fn read_maildir(folder: &Path, delete: bool, reader: &Reader<'_>, counts: &mut Counts) -> anyhow::Result<()> {
+async fn read_maildir(
+    folder: &Path,
+    delete: bool,
+    reader: &BounceReader<'_>,
+    counts: &mut BounceCounts,
+) -> anyhow::Result<()> {
     let new = folder.join("new");
     let entries = fs::read_dir(&new).and_then(Iterator::collect::<io::Result<Vec<_>>>);
     let entries = entries.with_context(|| format!("{} cannot be listed; name a Maildir", new.display()))?;
@@ -162,8 +170,8 @@ async fn read_maildir(folder: &Path, delete: bool, reader: &Reader<'_>, counts: 
     for name in names {
         let path = new.join(&name);
         let failed = || format!("{} cannot be read or moved", path.display());
-        let Some(bytes) = unless_gone(start(&path)).with_context(failed)? else { continue };
-        counts.add(&reader.take(bounce::read(&bytes)).await?);
+        let Some(bytes) = unless_gone(read_start(&path)).with_context(failed)? else { continue };
+        counts.add(&reader.record_bounce(bounce::parse_bounce(&bytes)).await?);
         let mut seen = name;
         seen.push(":2,S");
         let away = if delete { fs::remove_file(&path) } else { fs::rename(&path, folder.join("cur").join(seen)) };
@@ -172,7 +180,7 @@ async fn read_maildir(folder: &Path, delete: bool, reader: &Reader<'_>, counts: 
     Ok(())
 }
 
-fn start(path: &Path) -> io::Result<Vec<u8>> {
+fn read_start(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(bounce::MESSAGE_BYTES as u64).read_to_end(&mut bytes)?;
     Ok(bytes)

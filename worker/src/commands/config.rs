@@ -5,24 +5,27 @@ use std::{collections::BTreeMap, fmt};
 use anyhow::Context as _;
 use jiff::{Timestamp, tz::TimeZone};
 use serde::Serialize;
-use tidings_mail::render::{self, Renderer};
+use tidings_mail::render::{self, TemplateRenderer};
 use tidings_model::{Cadence, ParseError, rules::working_days, settings::DigestSettings, when, zone_data};
 
 use crate::{
     Config,
-    config::{self, DkimConfig, Problem, Show as _, Shown, Stream, Streams, Table, ToTable as _, unless_empty},
-    error::Usage,
+    config::{
+        self, ConfigProblem, ConfigTable, ConfigValue, DkimConfig, StreamConfig, StreamsConfig, ToConfigValue as _,
+        ToTable as _, unless_empty,
+    },
+    error::UsageError,
     names, storage,
 };
 
 mod in_force;
 mod webhooks;
 
-use in_force::InForce;
+use in_force::TenantSettingsView;
 
 /// The commands about the configuration.
 #[derive(Debug, clap::Subcommand)]
-pub enum Command {
+pub enum ConfigCommand {
     /// Checks tidings.toml, the environment and the templates, and prints the effective settings
     #[command(after_help = "Examples:\n  \
         tidings config check --config /etc/tidings/tidings.toml\n  \
@@ -56,11 +59,11 @@ pub enum Command {
 /// Note that `--cadence` works without a configuration.
 ///
 /// # Errors
-/// [`config::Error`] if the configuration is wrong, a template is missing or the DKIM key cannot sign;
-/// [`Usage`] if an argument is wrong.
+/// [`config::ConfigError`] if the configuration is wrong, a template is missing or the DKIM key cannot sign;
+/// [`UsageError`] if an argument is wrong.
 pub(crate) async fn run(
-    Command::Check { cadence, zone, locale, tenant, database, json }: &Command,
-    config: impl FnOnce() -> Result<Config, config::Error>,
+    ConfigCommand::Check { cadence, zone, locale, tenant, database, json }: &ConfigCommand,
+    config: impl FnOnce() -> Result<Config, config::ConfigError>,
 ) -> anyhow::Result<bool> {
     if let Some(words) = cadence {
         check_cadence(words, zone, locale, *json)?;
@@ -78,9 +81,9 @@ pub(crate) async fn run(
 }
 
 fn check_cadence(words: &str, zone: &str, locale: &str, json: bool) -> anyhow::Result<()> {
-    let cadence: Cadence = words.parse().map_err(|error: ParseError| Usage(error.to_string()))?;
+    let cadence: Cadence = words.parse().map_err(|error: ParseError| UsageError(error.to_string()))?;
     let cadence = cadence.on_working_days(|| working_days::of_locale(locale, None));
-    let zone = tidings_model::time_zone(zone).map_err(|problem| Usage(format!("--zone {zone:?}: {problem}")))?;
+    let zone = tidings_model::time_zone(zone).map_err(|problem| UsageError(format!("--zone {zone:?}: {problem}")))?;
     let slots = NextSlots::new(&cadence, &zone, Timestamp::now());
     let shown = if json { serde_json::to_string_pretty(&slots)? } else { slots.to_string() };
     anstream::println!("{shown}");
@@ -88,7 +91,7 @@ fn check_cadence(words: &str, zone: &str, locale: &str, json: bool) -> anyhow::R
 }
 
 async fn check(config: &Config, tenant: Option<&str>, json: bool) -> anyhow::Result<()> {
-    let renderer = Renderer::new(config.templates.as_deref()).context("the templates cannot be read")?;
+    let renderer = TemplateRenderer::new(config.templates.as_deref()).context("the templates cannot be read")?;
     let mut problems = missing_templates(config, &renderer.names());
     problems.extend(super::template::words_of_nobody(&renderer, config));
     let dkim = signature(config.dkim.as_ref(), &mut problems);
@@ -102,17 +105,17 @@ async fn check(config: &Config, tenant: Option<&str>, json: bool) -> anyhow::Res
     problems.extend(config.subscription_problems());
     let unchecked = match config.asked_directory().await {
         Ok((_, unchecked)) => unchecked,
-        Err(config::Error::Wrong(wrong)) => {
+        Err(config::ConfigError::Wrong(wrong)) => {
             problems.extend(wrong);
             None
         }
-        Err(config::Error::Unreadable { .. }) => None,
+        Err(config::ConfigError::Unreadable { .. }) => None,
     };
     if !problems.is_empty() {
-        return Err(config::Error::Wrong(problems).into());
+        return Err(config::ConfigError::Wrong(problems).into());
     }
     let shown = if let Some(name) = tenant {
-        let shown = InForce::new(config, name)?;
+        let shown = TenantSettingsView::new(config, name)?;
         if json { serde_json::to_string_pretty(&shown)? } else { shown.to_string() }
     } else {
         let shown = show(config, dkim, streams, tenants);
@@ -140,18 +143,18 @@ async fn compare_names(config: &Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn missing_templates(config: &Config, names: &[String]) -> Vec<Problem> {
+fn missing_templates(config: &Config, names: &[String]) -> Vec<ConfigProblem> {
     let missing = config.digest_tables().filter(|(_, digest)| !names.contains(&digest.template));
     let problem = |(table, digest): (String, &DigestSettings)| {
         let (names, usual) = (names.join(", "), render::DEFAULT);
         let problem = format!("there is no such template; there are: {names}. Until then {usual:?} is used");
-        Problem::new("templates", format!("{table}.template"), problem).of(&digest.template)
+        ConfigProblem::new("templates", format!("{table}.template"), problem).with_value(&digest.template)
     };
     missing.map(problem).collect()
 }
 
 /// Adds a problem if the key cannot sign.
-fn signature(signing: Option<&DkimConfig>, problems: &mut Vec<Problem>) -> Option<Table> {
+fn signature(signing: Option<&DkimConfig>, problems: &mut Vec<ConfigProblem>) -> Option<ConfigTable> {
     let signing = signing?;
     match signing.signer() {
         Ok(dkim) => Some(signing.show(&dkim)),
@@ -163,75 +166,76 @@ fn signature(signing: Option<&DkimConfig>, problems: &mut Vec<Problem>) -> Optio
 }
 
 /// Sender and signature appear only if they differ from `[mail]`.
-fn show_streams(streams: &Streams, config: &Config, problems: &mut Vec<Problem>) -> Table {
-    let mut shown = |stream: &Stream| {
+fn show_streams(streams: &StreamsConfig, config: &Config, problems: &mut Vec<ConfigProblem>) -> ConfigTable {
+    let mut shown = |stream: &StreamConfig| {
         let own = stream.dkim.as_ref().filter(|own| config.dkim.as_ref() != Some(*own));
-        let mut shown = stream.to_table().without(&config.sender.to_table());
+        let mut shown = stream.to_table().without_defaults(&config.sender.to_table());
         shown.insert_table("dkim", signature(own, problems));
-        Some(Shown::Table(shown))
+        Some(ConfigValue::Table(shown))
     };
-    Table::of([("bulk", shown(&streams.bulk)), ("transactional", shown(&streams.transactional))])
+    ConfigTable::of([("bulk", shown(&streams.bulk)), ("transactional", shown(&streams.transactional))])
 }
 
 /// Shows each tenant's brand, its streams if they differ, and all effective settings for its digest types,
 /// inherited or not.
-fn show_tenants(config: &Config, problems: &mut Vec<Problem>) -> Table {
+fn show_tenants(config: &Config, problems: &mut Vec<ConfigProblem>) -> ConfigTable {
     let shown = config.tenants.iter().map(|(name, tenant)| {
         let mut shown = tenant.brand.to_table();
-        shown.insert_first("was", config::was(&config.names.tenants, name));
+        shown.insert_first("was", config::former_names(&config.names.tenants, name));
         let mut origins = tenant.streams.both().into_iter().flat_map(|stream| stream.origins.values());
         let differs = origins.any(|origin| origin.key.starts_with("tenant."));
         shown.insert_table("stream", differs.then(|| show_streams(&tenant.streams, config, problems)));
         shown.insert_table("digest", (!tenant.digests.is_empty()).then(|| show_digests(&tenant.digests, config)));
-        (name.clone(), Shown::Table(shown))
+        (name.clone(), ConfigValue::Table(shown))
     });
     shown.collect()
 }
 
-fn show_digests(digests: &BTreeMap<String, DigestSettings>, config: &Config) -> Table {
+fn show_digests(digests: &BTreeMap<String, DigestSettings>, config: &Config) -> ConfigTable {
     let shown = digests.iter().map(|(name, digest)| {
         let mut shown = config::show_digest(digest);
-        shown.insert_first("was", config::was(&config.names.digests, name));
-        (name.clone(), Shown::Table(shown))
+        shown.insert_first("was", config::former_names(&config.names.digests, name));
+        (name.clone(), ConfigValue::Table(shown))
     });
     shown.collect()
 }
 
 /// Shows the settings as in `tidings.toml`, without passwords and keys. The Temporal connection has its own
 /// environment variables and file.
-fn show(config: &Config, dkim: Option<Table>, streams: Table, tenants: Table) -> Table {
+fn show(config: &Config, dkim: Option<ConfigTable>, streams: ConfigTable, tenants: ConfigTable) -> ConfigTable {
     let mut mail = config.sender.to_table();
     mail.insert_table("dkim", dkim);
-    let relays = config.named_relays().filter_map(|(name, relay)| Some((name.clone(), Shown::Table(relay.show()?))));
+    let relays =
+        config.named_relays().filter_map(|(name, relay)| Some((name.clone(), ConfigValue::Table(relay.show()?))));
     let subscriptions = config.subscriptions.iter().map(config::show_subscription).collect();
-    let temporal = Table::of([
+    let temporal = ConfigTable::of([
         ("address", config.temporal.address().show()),
         ("namespace", config.temporal.namespace().show()),
-        ("tls", Some(Shown::Flag(config.temporal.connection.tls_options.is_some()))),
+        ("tls", Some(ConfigValue::Flag(config.temporal.connection.tls_options.is_some()))),
         ("api_key", config.temporal.connection.api_key.as_ref().map(|_| "***").show()),
     ]);
-    let doors = config.doors_in_words().into_iter().map(|(key, words)| (key, Shown::Text(words)));
-    Table::of([
+    let doors = config.doors_in_words().into_iter().map(|(key, words)| (key, ConfigValue::Text(words)));
+    ConfigTable::of([
         ("database_url", config.database_url.to_string().show()),
         ("templates", config.templates.show()),
         ("task_queue", config.task_queue.show()),
         ("metrics_listen", config.metrics_listen.show()),
         ("cached_workflows", config.cached_workflows.show()),
         ("link_keys_file", config.link_keys.file().show()),
-        ("mail", Some(Shown::Table(mail))),
-        ("relay", Some(Shown::Table(relays.collect()))),
-        ("stream", Some(Shown::Table(streams))),
-        ("gateway", config.gateway.show().map(Shown::Table)),
+        ("mail", Some(ConfigValue::Table(mail))),
+        ("relay", Some(ConfigValue::Table(relays.collect()))),
+        ("stream", Some(ConfigValue::Table(streams))),
+        ("gateway", config.gateway.show().map(ConfigValue::Table)),
         ("webhook", webhooks::webhooks(config).unless_empty()),
-        ("recipients", Some(Shown::Table(config.recipients.to_table()))),
-        ("directory", config.directory.as_ref().map(|directory| Shown::Table(directory.show()))),
-        ("retention", Some(Shown::Table(config.retention.to_table()))),
-        ("digest", Some(Shown::Table(show_digests(&config.digests, config)))),
+        ("recipients", Some(ConfigValue::Table(config.recipients.to_table()))),
+        ("directory", config.directory.as_ref().map(|directory| ConfigValue::Table(directory.show()))),
+        ("retention", Some(ConfigValue::Table(config.retention.to_table()))),
+        ("digest", Some(ConfigValue::Table(show_digests(&config.digests, config)))),
         ("tenant", tenants.unless_empty()),
         ("subscribe", unless_empty(subscriptions)),
-        ("temporal", Some(Shown::Table(temporal))),
-        ("zone_data", Some(Shown::Zones(zone_data()))),
-        ("doors", Some(Shown::Table(doors.collect()))),
+        ("temporal", Some(ConfigValue::Table(temporal))),
+        ("zone_data", Some(ConfigValue::Zones(zone_data()))),
+        ("doors", Some(ConfigValue::Table(doors.collect()))),
     ])
 }
 
@@ -243,18 +247,18 @@ struct NextSlots {
     explanation: String,
     zone: String,
     /// Empty for `instant`, `after` and `never`, which follow the events.
-    slots: Vec<Slot>,
+    slots: Vec<CadenceSlot>,
 }
 
 #[derive(Debug, Serialize)]
-struct Slot {
+struct CadenceSlot {
     local: String,
     utc: Timestamp,
 }
 
 impl NextSlots {
     fn new(cadence: &Cadence, zone: &TimeZone, now: Timestamp) -> Self {
-        let slot = |at: Timestamp| Slot { local: when::local(at, zone.clone()), utc: at };
+        let slot = |at: Timestamp| CadenceSlot { local: when::local_time(at, zone.clone()), utc: at };
         let next = |at: &Timestamp| Some(cadence.due_at(*at, zone));
         let count = if cadence.follows_the_calendar() { SHOWN } else { 0 };
         Self {

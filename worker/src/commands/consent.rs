@@ -3,7 +3,7 @@
 use anyhow::bail;
 use jiff::Timestamp;
 use serde_json::json;
-use tidings_model::{Key, Link, records::Reason};
+use tidings_model::{Key, UnsubscribeLink, records::SuppressionReason};
 use tidings_services::{
     choices,
     unsubscribe::{of_today, unsubscribe},
@@ -12,8 +12,8 @@ use tidings_services::{
 use crate::{
     Config,
     args::OptionalReason,
-    error::Usage,
-    preference_store::{PreferenceStore, usage},
+    error::UsageError,
+    preference_store::{PreferenceStore, to_usage_error},
 };
 
 const EXAMPLES: &str = "\
@@ -28,10 +28,10 @@ In a part of the key, / is written %2F and % is written %25.";
 /// The commands.
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = EXAMPLES)]
-pub enum Command {
+pub enum ConsentCommand {
     /// Shows if the recipient wants this digest
     #[command(after_help = "Example: tidings consent get acme/activity/ann --json")]
-    Get(Asked),
+    Get(ConsentOptions),
     /// Withdraws consent; pending events end as skipped
     #[command(after_help = "Examples:\n  \
         tidings consent withdraw acme/activity/ann --why 'wrote to support'\n  \
@@ -55,7 +55,7 @@ pub enum Command {
     #[command(after_help = "Example: tidings consent grant acme/activity/ann --why 'wrote to support'")]
     Grant {
         #[command(flatten)]
-        asked: Asked,
+        asked: ConsentOptions,
         #[command(flatten)]
         reason: OptionalReason,
     },
@@ -63,7 +63,7 @@ pub enum Command {
 
 /// The key and the form of the answer.
 #[derive(Debug, clap::Args)]
-pub struct Asked {
+pub struct ConsentOptions {
     /// The key
     #[arg(value_name = "TENANT/TYPE/USER")]
     key: Key,
@@ -72,14 +72,14 @@ pub struct Asked {
     json: bool,
 }
 
-pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
+pub(crate) async fn run(command: ConsentCommand, config: &Config) -> anyhow::Result<bool> {
     match command {
-        Command::Get(asked) => show(&PreferenceStore::open(config).await?, &asked).await,
-        Command::Withdraw { key: Some(key), json, reason, .. } => {
-            record(&Asked { key, json }, false, reason, config).await
+        ConsentCommand::Get(asked) => show(&PreferenceStore::open(config).await?, &asked).await,
+        ConsentCommand::Withdraw { key: Some(key), json, reason, .. } => {
+            record(&ConsentOptions { key, json }, false, reason, config).await
         }
-        Command::Withdraw { token, json, .. } => click(&token.unwrap_or_default(), json, config).await,
-        Command::Grant { asked, reason } => record(&asked, true, reason, config).await,
+        ConsentCommand::Withdraw { token, json, .. } => click(&token.unwrap_or_default(), json, config).await,
+        ConsentCommand::Grant { asked, reason } => record(&asked, true, reason, config).await,
     }
 }
 
@@ -88,23 +88,23 @@ async fn click(token: &str, json: bool, config: &Config) -> anyhow::Result<bool>
     if let Some(unreadable) = config.link_keys.problem() {
         bail!("{unreadable}");
     }
-    let link = config.link_keys.keys().and_then(|keys| Link::read(keys, token));
+    let link = config.link_keys.keys().and_then(|keys| UnsubscribeLink::from_token(keys, token));
     let unsigned =
         "--token: is no token of an unsubscribe link that a key of TIDINGS_LINK_KEYS or link_keys_file signed";
-    let link = link.ok_or_else(|| Usage(unsigned.to_owned()))?;
+    let link = link.ok_or_else(|| UsageError(unsigned.to_owned()))?;
     let mut preferences = PreferenceStore::open(config).await?;
     let Some(link) = of_today(&*preferences.store, link).await? else {
         bail!("--token: is about a person who was erased; nothing changed");
     };
     unsubscribe(&*preferences.store, &link, Timestamp::now()).await?;
     match link {
-        Link::Unsubscribe { key, .. } => {
-            preferences.tell(&key).await;
-            show(&preferences, &Asked { key, json }).await
+        UnsubscribeLink::Unsubscribe { key, .. } => {
+            preferences.notify_workflows(&key).await;
+            show(&preferences, &ConsentOptions { key, json }).await
         }
-        Link::Suppress { tenant, .. } => {
+        UnsubscribeLink::Suppress { tenant, .. } => {
             let text = if json {
-                json!({ "tenant": tenant, "suppressed": Reason::Unsubscribed.name() }).to_string()
+                json!({ "tenant": tenant, "suppressed": SuppressionReason::Unsubscribed.name() }).to_string()
             } else {
                 format!("{tenant}: the address gets no more bulk messages")
             };
@@ -114,18 +114,21 @@ async fn click(token: &str, json: bool, config: &Config) -> anyhow::Result<bool>
     }
 }
 
-async fn record(asked: &Asked, wanted: bool, reason: OptionalReason, config: &Config) -> anyhow::Result<bool> {
-    let order = reason.order(if wanted { "tidings consent grant" } else { "tidings consent withdraw" })?;
+async fn record(asked: &ConsentOptions, wanted: bool, reason: OptionalReason, config: &Config) -> anyhow::Result<bool> {
+    let order = reason.into_order(if wanted { "tidings consent grant" } else { "tidings consent withdraw" })?;
     let mut preferences = PreferenceStore::open(config).await?;
     let now = Timestamp::now();
-    choices::consent(&*preferences.store, &preferences.settings, &asked.key, wanted, &order, now)
+    choices::set_consent(&*preferences.store, &preferences.settings, &asked.key, wanted, &order, now)
         .await
-        .map_err(usage)?;
-    preferences.tell(&asked.key).await;
+        .map_err(to_usage_error)?;
+    preferences.notify_workflows(&asked.key).await;
     show(&preferences, asked).await
 }
 
-async fn show(preferences: &PreferenceStore<'_>, Asked { key, json }: &Asked) -> anyhow::Result<bool> {
+async fn show(
+    preferences: &PreferenceStore<'_>,
+    ConsentOptions { key, json }: &ConsentOptions,
+) -> anyhow::Result<bool> {
     let facts = preferences.store.facts(key).await?;
     let suppressed = facts.suppressed.map(|reason| format!("; but the address is suppressed: {reason}"));
     let text = match (*json, facts.consent) {

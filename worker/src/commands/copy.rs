@@ -8,14 +8,14 @@ use serde::Serialize;
 use temporalio_client::Client;
 use tidings_model::installation::Installation;
 use tidings_services::installation::{InstallationError, check, hand_over};
-use tidings_store::{CopiedTable, CopyProgress, Installations as _, Postgres, SoleFile, Sqlite, Store};
+use tidings_store::{CopiedTable, CopyProgress, InstallationStore as _, PostgresStore, SoleFile, SqliteStore, Store};
 use uuid::Uuid;
 
 use crate::{
     Config,
     config::{SecretUrl, database_url},
-    error::{Usage, in_words},
-    phrases::counted,
+    error::{UsageError, in_words},
+    phrases::format_count,
     storage,
 };
 
@@ -31,9 +31,9 @@ The database must be empty; its tables are made. An interrupted copy leaves noth
 
 /// The options of `tidings copy`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Options {
+pub(crate) struct CopyOptions {
     /// The PostgreSQL database to copy into
-    #[arg(long, value_name = "URL", env = "TIDINGS_COPY_TO", hide_env_values = true, value_parser = unchecked())]
+    #[arg(long, value_name = "URL", env = "TIDINGS_COPY_TO", hide_env_values = true, value_parser = unchecked_url())]
     to: Option<SecretUrl>,
     /// Takes up a file that was copied, instead of copying it. What happened in the other database since is not in it
     #[arg(long, conflicts_with = "dry_run")]
@@ -47,47 +47,47 @@ pub(crate) struct Options {
 }
 
 /// Accepts any text, because clap's own error would show the password.
-fn unchecked() -> impl TypedValueParser<Value = SecretUrl> {
+fn unchecked_url() -> impl TypedValueParser<Value = SecretUrl> {
     StringValueParser::new().map(|text| SecretUrl::new(&text))
 }
 
 /// Copies, only counts, or takes the file back into use.
 ///
 /// # Errors
-/// [`Usage`] if a URL is unsuitable. Also fails if a process has the file open, the database is not empty, or
+/// [`UsageError`] if a URL is unsuitable. Also fails if a process has the file open, the database is not empty, or
 /// the copy differs.
-pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<()> {
+pub(crate) async fn run(options: CopyOptions, config: &Config) -> anyhow::Result<()> {
     let from = &config.database_url;
-    let Some(file) = from.file() else {
-        return Err(Usage(format!(
+    let Some(file) = from.sqlite_file() else {
+        return Err(UsageError(format!(
             "database_url is {from}: `tidings copy` copies a SQLite file. PostgreSQL moves with its own tools, such as pg_dump"
         ))
         .into());
     };
     if !file.exists() {
-        return Err(Usage(format!("database_url is {from}: there is no such file")).into());
+        return Err(UsageError(format!("database_url is {from}: there is no such file")).into());
     }
     if options.undo {
         return undo(from, options.json).await;
     }
     let Some(to) = options.to else {
-        return Err(Usage("--to URL, or TIDINGS_COPY_TO, names the database".to_owned()).into());
+        return Err(UsageError("--to URL, or TIDINGS_COPY_TO, names the database".to_owned()).into());
     };
-    let refused = |problem: &str| Usage(format!("--to {to} {problem}"));
+    let refused = |problem: &str| UsageError(format!("--to {to} {problem}"));
     database_url(to.reveal()).map_err(|problem| refused(&problem))?;
-    if to.file().is_some() {
+    if to.sqlite_file().is_some() {
         return Err(refused("is a SQLite file; write \"postgres://user:password@host/database\"").into());
     }
     let target = storage::connect_to("--to", &to).await?;
     let (tables, effect) = if options.dry_run {
         (
-            Sqlite::connect(from.reveal()).await?.plan_copy(&target).await.with_context(|| to.to_string())?,
-            Effect::Planned,
+            SqliteStore::connect(from.reveal()).await?.plan_copy(&target).await.with_context(|| to.to_string())?,
+            CopyEffect::Planned,
         )
     } else {
-        (copy(config, &target, &to).await?, Effect::Copied)
+        (copy(config, &target, &to).await?, CopyEffect::Copied)
     };
-    let summary = Summary { from: from.to_string(), to: to.to_string(), effect, tables };
+    let summary = CopySummary { from: from.to_string(), to: to.to_string(), effect, tables };
     anstream::println!("{}", if options.json { serde_json::to_string_pretty(&summary)? } else { summary.in_words() });
     Ok(())
 }
@@ -106,11 +106,11 @@ async fn undo(from: &SecretUrl, as_json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn copy(config: &Config, target: &Postgres, to: &SecretUrl) -> anyhow::Result<Vec<CopiedTable>> {
+async fn copy(config: &Config, target: &PostgresStore, to: &SecretUrl) -> anyhow::Result<Vec<CopiedTable>> {
     let file = SoleFile::open(config.database_url.reveal()).await?;
-    let store = file.ready().await?;
+    let store = file.checked_store().await?;
     let before = store.put_installation(Uuid::new_v4(), false).await?;
-    let temporal = namespace(config, &*store).await?;
+    let temporal = check_namespace(config, &*store).await?;
     let bar = ProgressBar::new(0).with_style(ProgressStyle::with_template("{bar:30} {percent}%, {msg}, {eta} left")?);
     let mut show = |progress: &CopyProgress| {
         bar.set_length(progress.all);
@@ -123,7 +123,7 @@ async fn copy(config: &Config, target: &Postgres, to: &SecretUrl) -> anyhow::Res
     if let Some(temporal) = temporal
         && let Err(error) = hand_namespace(&before, target, &temporal).await
     {
-        waits(&error);
+        warn_worker_delay(&error);
     }
     Ok(copied)
 }
@@ -133,11 +133,11 @@ async fn copy(config: &Config, target: &Postgres, to: &SecretUrl) -> anyhow::Res
 ///
 /// # Errors
 /// The namespace belongs to another installation, or workers on another database were seen.
-async fn namespace(config: &Config, store: &dyn Store) -> anyhow::Result<Option<Client>> {
+async fn check_namespace(config: &Config, store: &dyn Store) -> anyhow::Result<Option<Client>> {
     let temporal = match config.temporal.connect().await {
         Ok(temporal) => temporal,
         Err(error) => {
-            waits(&error.into());
+            warn_worker_delay(&error.into());
             return Ok(None);
         }
     };
@@ -145,18 +145,18 @@ async fn namespace(config: &Config, store: &dyn Store) -> anyhow::Result<Option<
         Ok(()) => Ok(Some(temporal)),
         Err(InstallationError::Refused(refusal)) => Err(refusal.into()),
         Err(error) => {
-            waits(&error.into());
+            warn_worker_delay(&error.into());
             Ok(None)
         }
     }
 }
 
-async fn hand_namespace(before: &Installation, target: &Postgres, temporal: &Client) -> anyhow::Result<()> {
+async fn hand_namespace(before: &Installation, target: &PostgresStore, temporal: &Client) -> anyhow::Result<()> {
     let after = target.installation().await?.context("the copy has no identity")?;
     Ok(hand_over(before, &after, temporal).await?)
 }
 
-fn waits(error: &anyhow::Error) {
+fn warn_worker_delay(error: &anyhow::Error) {
     anstream::eprintln!(
         "warning: {}. The first worker on the new database waits for up to a minute before it begins",
         in_words(error)
@@ -165,33 +165,33 @@ fn waits(error: &anyhow::Error) {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Effect {
+enum CopyEffect {
     Planned,
     Copied,
 }
 
 #[derive(Serialize)]
-struct Summary {
+struct CopySummary {
     from: String,
     to: String,
-    effect: Effect,
+    effect: CopyEffect,
     tables: Vec<CopiedTable>,
 }
 
-impl Summary {
+impl CopySummary {
     fn in_words(&self) -> String {
         let Self { from, to, effect, tables } = self;
         let (all, filled) = (tables.iter().map(|table| table.rows).sum(), tables.iter().filter(|table| table.rows > 0));
         let listed: String =
             filled.map(|CopiedTable { table, rows, .. }| format!("\n  {table}: {}", HumanCount(*rows))).collect();
-        let rows = counted(all, "row");
-        let tables = counted(tables.len() as u64, "table");
+        let rows = format_count(all, "row");
+        let tables = format_count(tables.len() as u64, "table");
         match effect {
-            Effect::Planned => format!(
+            CopyEffect::Planned => format!(
                 "{rows} of {tables} would be copied into {to}:{listed}\nStop every worker and gateway first, and run the command without \
                  --dry-run"
             ),
-            Effect::Copied => format!(
+            CopyEffect::Copied => format!(
                 "{rows} of {tables} are in {to}, and equal to those of the file:{listed}\nNow set database_url, or TIDINGS_DATABASE_URL, to \
                  the new address for every worker, gateway and command, and start them. {from} is not used any more; delete it once you \
                  will not go back"
@@ -206,18 +206,18 @@ mod tests {
 
     use super::*;
 
-    fn summary(effect: Effect) -> Summary {
+    fn summary(effect: CopyEffect) -> CopySummary {
         let table = |table: &str, rows| CopiedTable { table: table.to_owned(), rows, sum: None };
         let tables = vec![table("consents", 1_200), table("jobs", 0)];
-        Summary { from: "sqlite://tidings.db".to_owned(), to: "postgres://db/tidings".to_owned(), effect, tables }
+        CopySummary { from: "sqlite://tidings.db".to_owned(), to: "postgres://db/tidings".to_owned(), effect, tables }
     }
 
     #[test]
     fn it_says_what_was_copied_and_what_to_do_next() {
-        let copied = summary(Effect::Copied).in_words();
+        let copied = summary(CopyEffect::Copied).in_words();
         let first = "1200 rows of 2 tables are in postgres://db/tidings, and equal to those of the file:\n  consents: 1,200\nNow set ";
         assert!(copied.starts_with(first), "{copied}");
-        let planned = summary(Effect::Planned).in_words();
+        let planned = summary(CopyEffect::Planned).in_words();
         assert!(
             planned.contains("would be copied") && planned.contains("Stop every worker and gateway first"),
             "{planned}"
@@ -232,10 +232,10 @@ mod tests {
         let here = format!("sqlite://{}", file.display());
         let said = async |from: &str, to: Option<&str>| {
             let text = format!("database_url = \"{from}\"");
-            let config = Config::read(Path::new("tidings.toml"), &text, &|_| None).unwrap();
-            let options = Options { to: to.map(SecretUrl::new), undo: false, dry_run: true, json: false };
+            let config = Config::parse_text(Path::new("tidings.toml"), &text, &|_| None).unwrap();
+            let options = CopyOptions { to: to.map(SecretUrl::new), undo: false, dry_run: true, json: false };
             let error = run(options, &config).await.unwrap_err();
-            assert!(error.is::<Usage>(), "{error}");
+            assert!(error.is::<UsageError>(), "{error}");
             error.to_string()
         };
         assert!(said(&here, Some("postgres://db/t")).await.contains("there is no such file"));

@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tidings_gateway::webhooks::{read_letter, shown_letter};
 use tidings_model::{
-    decode::{Again, decode_again},
-    delivery_events::{Reported, Which},
+    decode::{DecodedLetter, decode_again},
+    delivery_events::{CheckedDeliveryEvent, MessageReference},
     records::{
         self, DeadLetterFilter, DeadLetterRecord, KeptLetter, KeptWebhookLetter, LetterSource, WebhookLetterRecord,
     },
@@ -19,17 +19,18 @@ use tidings_model::{
     without_addresses,
 };
 use tidings_operations::dead_letters::{
-    Emission, Emitted, Error, Letter, LetterId, Place, WebhookEmission, emit_events, emit_webhook, list, shown,
+    DeadLetterEntry, DeadLetterError, Emission, LetterCursor, LetterEmission, LetterId, WebhookEmission,
+    describe_letter, emit_events, emit_webhook, list,
 };
 use tidings_services::choices;
 
 use super::page::{self, PageOptions};
 use crate::{
     Config,
-    args::Reason,
+    args::RequiredReason,
     client,
-    config::Relay,
-    phrases::{counted, local},
+    config::RelayConfig,
+    phrases::{format_count, local},
     storage,
 };
 
@@ -47,7 +48,7 @@ A letter of a webhook is read again by the running version. A letter of events g
 /// The commands.
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = EXAMPLES)]
-pub enum Command {
+pub enum DeadLettersCommand {
     /// Lists dead letters, the latest first
     #[command(after_help = "Examples:\n  \
         tidings dead-letters list --tenant acme --type activity --user ann\n  \
@@ -55,13 +56,13 @@ pub enum Command {
         tidings dead-letters list --source webhook\n\n\
         A letter of a webhook names no tenant: --tenant, --type and --user leave it out. A page that is not the last one ends with a cursor for --after.\n\n\
         After the last page stands how many notices each subscription did not get: they are dead letters of `tidings subscriptions`.")]
-    List(ListOptions),
+    List(DeadLetterListOptions),
     /// Shows a dead letter: its reason, size and hash, and what `emit` would do
     #[command(after_help = "Examples:\n  \
         tidings dead-letters show 0192f0c1-7a55-7e0c-8f0e-2b1c93f46a52.1\n  \
         tidings dead-letters show 0192f0c1-7a55-7e0c-8f0e-2b1c93f46a52.1 --payload | jq .\n  \
         tidings dead-letters show sendgrid/9f86d081884c7d65")]
-    Show(ShowOptions),
+    Show(DeadLetterShowOptions),
     /// Emits the events and retracts of a dead letter, or records the events of a webhook's, once
     #[command(after_help = "Example:\n  \
         tidings dead-letters emit 0192f0c1-7a55-7e0c-8f0e-2b1c93f46a52.1 --why 'sent to the wrong key'\n  \
@@ -73,14 +74,14 @@ pub enum Command {
 /// The filter, the page and the form of the answer.
 #[derive(Debug, clap::Args)]
 #[command(mut_arg("limit", |arg| arg.help("The largest number of letters")))]
-pub struct ListOptions {
+pub struct DeadLetterListOptions {
     /// Only letters of this source
     #[arg(long, value_name = "SOURCE")]
     source: Option<LetterSource>,
     #[command(flatten)]
     filter: DeadLetterFilter,
     #[command(flatten)]
-    page: PageOptions<Place>,
+    page: PageOptions<LetterCursor>,
     /// Answer in JSON, one line each; the last line has the cursor, if another page follows
     #[arg(long)]
     json: bool,
@@ -88,7 +89,7 @@ pub struct ListOptions {
 
 /// The letter and the form of the answer.
 #[derive(Debug, clap::Args)]
-pub struct ShowOptions {
+pub struct DeadLetterShowOptions {
     /// The letter
     #[arg(value_name = "ID")]
     id: LetterId,
@@ -107,72 +108,76 @@ pub struct EmitOptions {
     #[arg(value_name = "ID")]
     id: LetterId,
     #[command(flatten)]
-    reason: Reason,
+    reason: RequiredReason,
     /// Answer in JSON
     #[arg(long)]
     json: bool,
 }
 
 /// Returns `false` if the letter is missing or was not emitted.
-pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
+pub(crate) async fn run(command: DeadLettersCommand, config: &Config) -> anyhow::Result<bool> {
     match command {
-        Command::List(options) => print_page(options, config).await,
-        Command::Show(options) => show(options, config).await,
-        Command::Emit(options) => emit(options, config).await,
+        DeadLettersCommand::List(options) => print_page(options, config).await,
+        DeadLettersCommand::Show(options) => show(options, config).await,
+        DeadLettersCommand::Emit(options) => emit(options, config).await,
     }
 }
 
-async fn print_page(options: ListOptions, config: &Config) -> anyhow::Result<bool> {
-    let ListOptions { source, filter, page, json: as_json } = options;
+async fn print_page(options: DeadLetterListOptions, config: &Config) -> anyhow::Result<bool> {
+    let DeadLetterListOptions { source, filter, page, json: as_json } = options;
     let store = storage::open(&config.database_url).await?;
     let listed = list(&*store, source, &filter, &page.into()).await?;
     let is_all = source.is_none() && filter.workflow_ids().is_none() && listed.next.is_none() && !as_json;
-    page::print(listed, as_json, |row| if as_json { json!(row).to_string() } else { in_a_line(row) });
+    page::print_page(listed, as_json, |row| if as_json { json!(row).to_string() } else { in_a_line(row) });
     if is_all {
         let subscriptions = store.subscriptions(COUNTED).await?;
-        subscriptions.iter().filter_map(undelivered).for_each(|line| anstream::eprintln!("{line}"));
+        subscriptions.iter().filter_map(undelivered_notices).for_each(|line| anstream::eprintln!("{line}"));
     }
     Ok(true)
 }
 
 /// Subscriptions have their own commands for dead letters.
-fn undelivered(SubscriptionState { name, dead_letters, .. }: &SubscriptionState) -> Option<String> {
-    let notices = counted(*dead_letters, "notice");
+fn undelivered_notices(SubscriptionState { name, dead_letters, .. }: &SubscriptionState) -> Option<String> {
+    let notices = format_count(*dead_letters, "notice");
     let (see, replay) = ("tidings subscriptions dead-letters", "tidings subscriptions replay");
     let line =
         format!("not delivered to {name}: {notices}; see {see} {name}, then {replay} {name} --since 2d --dead-letters");
     (*dead_letters > 0).then_some(line)
 }
 
-fn in_a_line(letter: &Letter) -> String {
+fn in_a_line(letter: &DeadLetterEntry) -> String {
     let (id, to, at, reason, emitted) = match letter {
-        Letter::Events(letter) => {
+        DeadLetterEntry::Events(letter) => {
             let DeadLetterRecord { id, buried_at, reason, emitted, .. } = letter;
             (id.to_string(), letter.receiver(), *buried_at, reason, emitted)
         }
-        Letter::Webhook(WebhookLetterRecord { id, relay, buried_at, reason, emitted, .. }) => {
+        DeadLetterEntry::Webhook(WebhookLetterRecord { id, relay, buried_at, reason, emitted, .. }) => {
             (id.to_string(), format!("webhook of {relay}"), *buried_at, reason, emitted)
         }
     };
-    let emitted = emitted.as_ref().map(|records::Emitted { at, by }| format!(", emitted by {by} at {}", local(*at)));
+    let emitted =
+        emitted.as_ref().map(|records::EmissionRecord { at, by }| format!(", emitted by {by} at {}", local(*at)));
     format!("{id}  {}  {to}  {reason}{}", local(at), emitted.unwrap_or_default())
 }
 
-async fn show(ShowOptions { id, payload, json: as_json }: ShowOptions, config: &Config) -> anyhow::Result<bool> {
+async fn show(
+    DeadLetterShowOptions { id, payload, json: as_json }: DeadLetterShowOptions,
+    config: &Config,
+) -> anyhow::Result<bool> {
     let store = storage::open(&config.database_url).await?;
     match &id {
         LetterId::Events(events) => {
-            let Some(letter) = store.dead_letter(None, events).await? else { return Ok(unknown(&id)) };
+            let Some(letter) = store.dead_letter(None, events).await? else { return Ok(report_unknown(&id)) };
             if payload {
                 stdout().write_all(&letter.head)?;
             } else {
-                let text = if as_json { json!(shown(&letter)).to_string() } else { events_in_words(&letter) };
+                let text = if as_json { json!(describe_letter(&letter)).to_string() } else { events_in_words(&letter) };
                 anstream::println!("{text}");
             }
         }
         LetterId::Webhook(webhook) => {
-            let Some(letter) = store.webhook_letter(webhook).await? else { return Ok(unknown(&id)) };
-            let read = read(&letter, config);
+            let Some(letter) = store.webhook_letter(webhook).await? else { return Ok(report_unknown(&id)) };
+            let read = decode_letter(&letter, config);
             let text = match (payload, as_json) {
                 (true, _) => letter.head,
                 (false, true) => json!(shown_letter(&letter, &read)).to_string(),
@@ -184,7 +189,7 @@ async fn show(ShowOptions { id, payload, json: as_json }: ShowOptions, config: &
     Ok(true)
 }
 
-fn unknown(id: &LetterId) -> bool {
+fn report_unknown(id: &LetterId) -> bool {
     let of_webhooks = if matches!(id, LetterId::Webhook(_)) { " --source webhook" } else { "" };
     anstream::eprintln!("there is no dead letter {id}; see tidings dead-letters list{of_webhooks}");
     false
@@ -192,21 +197,24 @@ fn unknown(id: &LetterId) -> bool {
 
 /// Returns `false` if the letter is missing, was emitted before, or cannot be emitted.
 async fn emit(EmitOptions { id, reason, json: as_json }: EmitOptions, config: &Config) -> anyhow::Result<bool> {
-    let order = reason.order()?;
+    let order = reason.into_order()?;
     let store = storage::open(&config.database_url).await?;
     let emitted = match &id {
         LetterId::Events(id) => emit_events(&*store, &client::connect(config).await?, id, &order).await,
         LetterId::Webhook(webhook) => {
-            let Some(letter) = store.webhook_letter(webhook).await? else { return Ok(unknown(&id)) };
-            match emit_webhook(&*store, &config.unsigned(), webhook, read(&letter, config), &order).await {
+            let Some(letter) = store.webhook_letter(webhook).await? else { return Ok(report_unknown(&id)) };
+            match emit_webhook(&*store, &config.unchecked_settings(), webhook, decode_letter(&letter, config), &order)
+                .await
+            {
                 Ok((emitted, withdrawn)) => {
                     if !withdrawn.is_empty() {
                         let client = crate::installation::connect(config).await;
-                        choices::wake(client.as_ref(), &config.names, &withdrawn, "the withdrawn consent").await;
+                        choices::wake_windows(client.as_ref(), &config.names, &withdrawn, "the withdrawn consent")
+                            .await;
                     }
                     Ok(emitted)
                 }
-                Err(error @ Error::Store(_)) => {
+                Err(error @ DeadLetterError::Store(_)) => {
                     return Err(error).context("nothing was recorded; run the command again");
                 }
                 Err(error) => Err(error),
@@ -218,7 +226,9 @@ async fn emit(EmitOptions { id, reason, json: as_json }: EmitOptions, config: &C
             anstream::println!("{}", if as_json { json!(emitted).to_string() } else { emitted_in_words(&emitted) });
             Ok(true)
         }
-        Err(refused @ (Error::Unknown(_) | Error::Emitted { .. } | Error::Refused { .. })) => {
+        Err(
+            refused @ (DeadLetterError::Unknown(_) | DeadLetterError::Emitted { .. } | DeadLetterError::Refused { .. }),
+        ) => {
             anstream::eprintln!("{refused}");
             Ok(false)
         }
@@ -226,14 +236,14 @@ async fn emit(EmitOptions { id, reason, json: as_json }: EmitOptions, config: &C
     }
 }
 
-fn emitted_in_words(emitted: &Emitted) -> String {
+fn emitted_in_words(emitted: &LetterEmission) -> String {
     match emitted {
-        Emitted::Events(Emission { id, events, retracts, keys }) => {
-            let (events, retracts) = (counted(*events as u64, "event"), counted(*retracts as u64, "retract"));
+        LetterEmission::Events(Emission { id, events, retracts, keys }) => {
+            let (events, retracts) = (format_count(*events as u64, "event"), format_count(*retracts as u64, "retract"));
             format!("dead letter {id}: emitted {events} and {retracts} to {}", keys.join(", "))
         }
-        Emitted::Webhook(WebhookEmission { id, new, again, unknown, foreign }) => {
-            let new = counted(*new as u64, "event");
+        LetterEmission::Webhook(WebhookEmission { id, new, again, unknown, foreign }) => {
+            let new = format_count(*new as u64, "event");
             let foreign = if *foreign > 0 { format!(", {foreign} of another relay") } else { String::new() };
             format!("dead letter {id}: recorded {new}; {again} known before, {unknown} of unknown messages{foreign}")
         }
@@ -241,47 +251,48 @@ fn emitted_in_words(emitted: &Emitted) -> String {
 }
 
 /// Decodes with this version. The error has the reason and the remedy.
-fn read(letter: &KeptWebhookLetter, config: &Config) -> Result<Vec<Reported>, String> {
-    read_letter(letter, config.relays.get(&letter.record.relay).map(Relay::provider), Timestamp::now())
+fn decode_letter(letter: &KeptWebhookLetter, config: &Config) -> Result<Vec<CheckedDeliveryEvent>, String> {
+    read_letter(letter, config.relays.get(&letter.record.relay).map(RelayConfig::provider), Timestamp::now())
 }
 
 fn events_in_words(letter: &KeptLetter) -> String {
     let DeadLetterRecord { id, buried_at, reason, encoding, message_type, size, sha256, emitted, .. } = &letter.record;
     let mut text = format!("{BOLD}{id}{BOLD:#}: {reason}");
-    let mut line = |name: &str, value: &str| line(&mut text, name, value);
+    let mut line = |name: &str, value: &str| add_line(&mut text, name, value);
     line("to", &letter.record.receiver());
     line("buried", &local(*buried_at));
     line("encoding", encoding);
     line("type", message_type.as_deref().unwrap_or_default());
-    line("size", &format!("{}, {} kept", counted(*size, "byte"), letter.head.len()));
+    line("size", &format!("{}, {} kept", format_count(*size, "byte"), letter.head.len()));
     line("sha256", sha256);
     match (emitted, decode_again(letter)) {
-        (Some(records::Emitted { at, by }), _) => line("emitted", &format!("by {by} at {}", local(*at))),
-        (None, Ok(again)) => line("emit", &format!("would send {}", contents(&again))),
+        (Some(records::EmissionRecord { at, by }), _) => line("emitted", &format!("by {by} at {}", local(*at))),
+        (None, Ok(again)) => line("emit", &format!("would send {}", describe_contents(&again))),
         (None, Err(why)) => line("emit", &format!("refuses it: {}", without_addresses(&why))),
     }
     text
 }
 
-fn contents(Again { events, retracts, keys }: &Again) -> String {
-    let (events, retracts) = (counted(events.len() as u64, "event"), counted(retracts.len() as u64, "retract"));
+fn describe_contents(DecodedLetter { events, retracts, keys }: &DecodedLetter) -> String {
+    let (events, retracts) =
+        (format_count(events.len() as u64, "event"), format_count(retracts.len() as u64, "retract"));
     let keys: Vec<_> = keys.iter().map(ToString::to_string).collect();
     format!("{events} and {retracts} to {}", keys.join(", "))
 }
 
-fn webhook_in_words(letter: &KeptWebhookLetter, read: &Result<Vec<Reported>, String>) -> String {
+fn webhook_in_words(letter: &KeptWebhookLetter, read: &Result<Vec<CheckedDeliveryEvent>, String>) -> String {
     let WebhookLetterRecord { id, relay, buried_at, reason, size, sha256, emitted, .. } = &letter.record;
     let mut text = format!("{BOLD}{id}{BOLD:#}: {reason}");
-    let mut add = |name: &str, value: &str| line(&mut text, name, value);
+    let mut add = |name: &str, value: &str| add_line(&mut text, name, value);
     add("webhook", relay);
     add("buried", &local(*buried_at));
-    add("size", &counted(*size, "byte"));
+    add("size", &format_count(*size, "byte"));
     add("sha256", sha256);
     match (emitted, read) {
-        (Some(records::Emitted { at, by }), _) => add("emitted", &format!("by {by} at {}", local(*at))),
+        (Some(records::EmissionRecord { at, by }), _) => add("emitted", &format!("by {by} at {}", local(*at))),
         (None, Ok(events)) if events.is_empty() => add("emit", "would record nothing: the event has no consequences"),
         (None, Ok(events)) => {
-            let events: Vec<_> = events.iter().map(event).collect();
+            let events: Vec<_> = events.iter().map(describe_event).collect();
             add("emit", &format!("would record {}", events.join("; ")));
         }
         (None, Err(why)) => add("emit", &format!("refuses it: {why}")),
@@ -292,11 +303,11 @@ fn webhook_in_words(letter: &KeptWebhookLetter, read: &Result<Vec<Reported>, Str
 }
 
 /// `bounced: 5.1.1 of message 01234567-89ab-5def-8123-456789abcdef`
-fn event(event: &Reported) -> String {
+fn describe_event(event: &CheckedDeliveryEvent) -> String {
     let of = event.of.first().map(|which| match which {
-        Which::Id(id) => format!("message {id}"),
-        Which::MessageId(id) => format!("Message-ID <{id}>"),
-        Which::RelayId(id) => format!("the message that the relay names {id}"),
+        MessageReference::Id(id) => format!("message {id}"),
+        MessageReference::MessageId(id) => format!("Message-ID <{id}>"),
+        MessageReference::RelayId(id) => format!("the message that the relay names {id}"),
     });
     format!("{} of {}", event.report, of.unwrap_or_default())
 }
@@ -304,7 +315,7 @@ fn event(event: &Reported) -> String {
 const BOLD: anstyle::Style = anstyle::Style::new().bold();
 
 /// Adds a named line, unless the value is empty.
-fn line(text: &mut String, name: &str, value: &str) {
+fn add_line(text: &mut String, name: &str, value: &str) {
     if !value.is_empty() {
         // Writing to a string cannot fail.
         let _ = write!(text, "\n  {name:<9} {value}");
@@ -343,7 +354,7 @@ mod tests {
             "[relay.{relay}]\nurl = \"smtp://127.0.0.1\"\n[stream.bulk]\nrelays = [\"{relay}\"]\n\
              [stream.transactional]\nrelays = [\"{relay}\"]\n"
         );
-        Config::read(Path::new("tidings.toml"), &text, &|_| None).unwrap()
+        Config::parse_text(Path::new("tidings.toml"), &text, &|_| None).unwrap()
     }
 
     #[test]
@@ -357,7 +368,7 @@ mod tests {
             ("[]", true, "own", "emit      would record nothing".to_owned()),
         ] {
             let (letter, config) = (letter(head, whole), config(relay));
-            let read = read(&letter, &config);
+            let read = decode_letter(&letter, &config);
             let shown = webhook_in_words(&letter, &read);
             assert!(shown.contains(&says), "{shown}");
             assert!(head.starts_with('[') || shown.contains("{\n  \"kind\": "), "{shown}");
@@ -368,10 +379,10 @@ mod tests {
     #[test]
     fn dead_notices_are_named_with_their_remedy() {
         let state = |dead_letters| SubscriptionState { name: "crm".into(), dead_letters, ..Default::default() };
-        assert_eq!(undelivered(&state(0)), None);
+        assert_eq!(undelivered_notices(&state(0)), None);
         let line = "not delivered to crm: 1 notice; see tidings subscriptions dead-letters crm, \
                     then tidings subscriptions replay crm --since 2d --dead-letters";
-        assert_eq!(undelivered(&state(1)).as_deref(), Some(line));
+        assert_eq!(undelivered_notices(&state(1)).as_deref(), Some(line));
     }
 
     #[test]
@@ -387,11 +398,11 @@ mod tests {
             sha256: String::new(),
             emitted: None,
         };
-        let line = in_a_line(&Letter::Events(letter.clone()));
+        let line = in_a_line(&DeadLetterEntry::Events(letter.clone()));
         assert!(line.starts_with("0192f0c1.7  ") && line.ends_with("  acme/activity/ann  is not JSON"), "{line}");
         letter.workflow_id = "order\u{1b}[2J".to_owned();
-        letter.emitted = Some(records::Emitted { at: Timestamp::UNIX_EPOCH, by: "carol".to_owned() });
-        let line = in_a_line(&Letter::Events(letter));
+        letter.emitted = Some(records::EmissionRecord { at: Timestamp::UNIX_EPOCH, by: "carol".to_owned() });
+        let line = in_a_line(&DeadLetterEntry::Events(letter));
         assert!(line.contains("  \"order\\u{1b}[2J\"  is not JSON, emitted by carol at "), "{line}");
     }
 }

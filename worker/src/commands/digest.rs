@@ -3,21 +3,21 @@
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use serde_json::json;
-use tidings_client::{Commands, commands::Done};
+use tidings_client::{WorkflowCommands, commands::CommandResult};
 use tidings_model::{
     Key,
-    command::{Dropped, Flushed, Held, Order, Released, Reopened, Retimed},
-    job::Task,
+    command::{CommandContext, DropResult, FlushResult, HoldResult, ReleaseResult, ReopenResult, RetimeResult},
+    job::JobTask,
 };
 use tidings_operations::{digest::name_of, key_filter::KeyFilter};
 use uuid::Uuid;
 
 use crate::{
     Config,
-    args::{Reason, later, login},
-    client::{self, explain},
-    error::Usage,
-    phrases::{counted, local, nothing_pending},
+    args::{RequiredReason, default_login, parse_future_time},
+    client::{self, explain_unanswered},
+    error::UsageError,
+    phrases::{format_count, local, nothing_pending},
     storage,
 };
 
@@ -44,46 +44,46 @@ Many keys at once:
 /// The commands.
 #[derive(Debug, Subcommand)]
 #[command(after_help = EXAMPLES)]
-pub enum Command {
+pub enum DigestCommand {
     /// Sends pending events now; a hold, a pause, consent and suppressions still hold
     #[command(after_help = "Example: tidings digest flush --where 'type=alerts' --why 'ticket 812'")]
-    Flush(Options),
+    Flush(DigestCommandOptions),
     /// Collects events, but sends nothing until the hold ends
     #[command(after_help = "Example: tidings digest hold acme/activity/ann --why 'wrong prices' --until 2h")]
     Hold {
         #[command(flatten)]
-        options: Options,
+        options: DigestCommandOptions,
         /// The end of the hold: a time as in RFC 3339, or a span from now as in `2h 30m` or `14d`
-        #[arg(long, value_name = "TIME", value_parser = later, allow_hyphen_values = true)]
+        #[arg(long, value_name = "TIME", value_parser = parse_future_time, allow_hyphen_values = true)]
         until: Option<Timestamp>,
     },
     /// Ends a hold; overdue events of one key go out at once, those of many keys over `spread`
     #[command(after_help = "Example: tidings digest release --where 'tenant=acme' --why 'prices fixed'")]
-    Release(Options),
+    Release(DigestCommandOptions),
     /// Drops pending events and the digest in delivery; the ledger keeps the events
     #[command(after_help = "Example: tidings digest drop acme/activity/ann --why 'the events were a test'")]
-    Drop(Options),
+    Drop(DigestCommandOptions),
     /// Gives pending events another deadline
     #[command(after_help = "Examples:\n  \
         tidings digest retime acme/activity/ann --why 'not in the night' --at 2026-12-01T08:00:00Z\n  \
         tidings digest retime --where 'type=activity' --why 'the new cadence, at once'")]
     Retime {
         #[command(flatten)]
-        options: Options,
+        options: DigestCommandOptions,
         /// The deadline: a time as in RFC 3339, or a span from now as in `2h 30m` [default: by today's configuration and
         /// what the recipient chose]
-        #[arg(long, value_name = "TIME", value_parser = later, allow_hyphen_values = true)]
+        #[arg(long, value_name = "TIME", value_parser = parse_future_time, allow_hyphen_values = true)]
         at: Option<Timestamp>,
     },
     /// Sends a digest that was dropped, failed or was left behind
     Reopen(ReopenOptions),
     /// Shows the message as it would go out now, and sends nothing
-    Preview(preview::Options),
+    Preview(preview::PreviewOptions),
 }
 
 /// The keys, the operator and the reason.
 #[derive(Debug, Args)]
-pub struct Options {
+pub struct DigestCommandOptions {
     /// The key
     #[arg(value_name = "TENANT/TYPE/USER", required_unless_present = "filter", conflicts_with = "filter")]
     key: Option<Key>,
@@ -99,7 +99,7 @@ pub struct Options {
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
     rate: u32,
     #[command(flatten)]
-    reason: Reason,
+    reason: RequiredReason,
     /// Answer in JSON
     #[arg(long)]
     json: bool,
@@ -118,7 +118,7 @@ pub struct ReopenOptions {
     /// The digest: dropped, failed, unknown or ambiguous, or without an end
     digest_id: Uuid,
     #[command(flatten)]
-    reason: Reason,
+    reason: RequiredReason,
     /// Reopen even if the recipient may already have the message
     #[arg(long)]
     may_duplicate: bool,
@@ -128,109 +128,127 @@ pub struct ReopenOptions {
 }
 
 /// Returns `false` if a key failed or a digest was not reopened.
-pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
+pub(crate) async fn run(command: DigestCommand, config: &Config) -> anyhow::Result<bool> {
     let (options, task) = match command {
-        Command::Flush(options) => (options, Task::Flush),
-        Command::Hold { options, until } => (options, Task::Hold { until }),
-        Command::Release(options) => (options, Task::Release),
-        Command::Drop(options) => (options, Task::Drop),
-        Command::Retime { options, at } => (options, Task::Retime { at }),
-        Command::Reopen(options) => return reopen(options, config).await,
-        Command::Preview(options) => return preview::run(options, config).await,
+        DigestCommand::Flush(options) => (options, JobTask::Flush),
+        DigestCommand::Hold { options, until } => (options, JobTask::Hold { until }),
+        DigestCommand::Release(options) => (options, JobTask::Release),
+        DigestCommand::Drop(options) => (options, JobTask::Drop),
+        DigestCommand::Retime { options, at } => (options, JobTask::Retime { at }),
+        DigestCommand::Reopen(options) => return reopen(options, config).await,
+        DigestCommand::Preview(options) => return preview::run(options, config).await,
     };
-    let Options { key, filter, dry_run, rate, reason, json } = options;
-    let order = reason.order()?;
+    let DigestCommandOptions { key, filter, dry_run, rate, reason, json } = options;
+    let order = reason.into_order()?;
     match (key, filter) {
-        (Some(key), _) => one(config, &key, &task, order, json).await,
+        (Some(key), _) => send_to_key(config, &key, &task, order, json).await,
         (None, Some(filter)) if dry_run => bulk::list(config, &filter, json).await,
         (None, Some(filter)) => bulk::run(config, &filter, &task, &order, rate, json).await,
-        (None, None) => Err(Usage("name a key, or several with --where".to_owned()).into()),
+        (None, None) => Err(UsageError("name a key, or several with --where".to_owned()).into()),
     }
 }
 
 /// `tidings flush` needs no reason; the audit trail gets the command's name.
 pub(crate) async fn flush(config: &Config, key: &Key, as_json: bool) -> anyhow::Result<bool> {
-    let order = Order { by: login(), why: "tidings flush".to_owned() };
-    one(config, key, &Task::Flush, order, as_json).await
+    let order = CommandContext { by: default_login(), why: "tidings flush".to_owned() };
+    send_to_key(config, key, &JobTask::Flush, order, as_json).await
 }
 
-async fn one(config: &Config, key: &Key, task: &Task, order: Order, as_json: bool) -> anyhow::Result<bool> {
-    let commands = client::commands(config).await?;
+async fn send_to_key(
+    config: &Config,
+    key: &Key,
+    task: &JobTask,
+    order: CommandContext,
+    as_json: bool,
+) -> anyhow::Result<bool> {
+    let commands = client::connect_commands(config).await?;
     let key = commands.open_name(&config.names, key).await?;
-    send(&commands, &key, task, order, as_json).await
+    send_command(&commands, &key, task, order, as_json).await
 }
 
 async fn reopen(options: ReopenOptions, config: &Config) -> anyhow::Result<bool> {
     let ReopenOptions { key, digest_id, reason, may_duplicate, json } = options;
-    let order = reason.order()?;
-    let key = if config.names.keys(&key).len() > 1 {
+    let order = reason.into_order()?;
+    let key = if config.names.all_keys(&key).len() > 1 {
         name_of(&*storage::open(&config.database_url).await?, &config.names, &key, digest_id).await?
     } else {
         key
     };
-    let task = Task::Reopen { digest_id: Some(digest_id), may_duplicate };
-    send(&client::commands(config).await?, &key, &task, order, json).await
+    let task = JobTask::Reopen { digest_id: Some(digest_id), may_duplicate };
+    send_command(&client::connect_commands(config).await?, &key, &task, order, json).await
 }
 
 /// Addresses exactly this name of the key. Returns `false` if a digest was not reopened.
-async fn send(commands: &Commands, key: &Key, task: &Task, order: Order, as_json: bool) -> anyhow::Result<bool> {
-    let done = commands.digest(key).send(task, order, false).await.map_err(|error| explain(key, error))?;
+async fn send_command(
+    commands: &WorkflowCommands,
+    key: &Key,
+    task: &JobTask,
+    order: CommandContext,
+    as_json: bool,
+) -> anyhow::Result<bool> {
+    let done = commands.digest(key).send(task, order, false).await.map_err(|error| explain_unanswered(key, error))?;
     let text = if as_json { json!(done).to_string() } else { answer_in_words(key, task, &done) };
     anstream::println!("{text}");
-    Ok(!matches!(done, Done::Reopened(Reopened { refused: Some(_), .. })))
+    Ok(!matches!(done, CommandResult::Reopened(ReopenResult { refused: Some(_), .. })))
 }
 
-fn answer_in_words(key: &Key, task: &Task, done: &Done) -> String {
-    let until = if let Task::Hold { until } = task { *until } else { None };
-    let digest_id = if let Task::Reopen { digest_id, .. } = task { *digest_id } else { None };
+fn answer_in_words(key: &Key, task: &JobTask, done: &CommandResult) -> String {
+    let until = if let JobTask::Hold { until } = task { *until } else { None };
+    let digest_id = if let JobTask::Reopen { digest_id, .. } = task { *digest_id } else { None };
     match done {
-        Done::Flushed(answer) => flushed(key, answer),
-        Done::Held(answer) => held(key, answer, until),
-        Done::Released(answer) => released(key, answer, Timestamp::now()),
-        Done::Dropped(answer) => dropped(key, answer),
-        Done::Retimed(answer) => retimed(key, answer),
-        Done::Reopened(answer) => format!("{key}: {}", reopened(digest_id.unwrap_or_default(), answer)),
+        CommandResult::Flushed(answer) => describe_flushed(key, answer),
+        CommandResult::Held(answer) => describe_held(key, answer, until),
+        CommandResult::Released(answer) => describe_released(key, answer, Timestamp::now()),
+        CommandResult::Dropped(answer) => describe_dropped(key, answer),
+        CommandResult::Retimed(answer) => describe_retimed(key, answer),
+        CommandResult::Reopened(answer) => {
+            format!("{key}: {}", describe_reopened(digest_id.unwrap_or_default(), answer))
+        }
     }
 }
 
-fn flushed(key: &Key, flushed: &Flushed) -> String {
-    let events = counted(flushed.events, "event");
+fn describe_flushed(key: &Key, flushed: &FlushResult) -> String {
+    let events = format_count(flushed.events, "event");
     match flushed {
-        Flushed { events: 0, behind: None, .. } => nothing_pending(key),
-        Flushed { events: 0, behind: Some(digest), hurried: true, held: false, paused: None } => {
+        FlushResult { events: 0, behind: None, .. } => nothing_pending(key),
+        FlushResult { events: 0, behind: Some(digest), hurried: true, held: false, paused: None } => {
             format!("{key}: sending digest {digest} now")
         }
-        Flushed { events: 0, behind: Some(digest), .. } => {
+        FlushResult { events: 0, behind: Some(digest), .. } => {
             format!("{key}: nothing pending; digest {digest} is on its way, see tidings status {key}")
         }
-        Flushed { held: true, .. } => format!("{key}: on hold; {events} will be sent when that ends"),
-        Flushed { paused: Some(paused), .. } => format!("{key}: {paused}; {events} will be sent when that ends"),
+        FlushResult { held: true, .. } => format!("{key}: on hold; {events} will be sent when that ends"),
+        FlushResult { paused: Some(paused), .. } => format!("{key}: {paused}; {events} will be sent when that ends"),
         // We only check for pauses and opt-outs by the recipient when the window is claimed.
-        Flushed { behind: None, .. } => {
+        FlushResult { behind: None, .. } => {
             format!("{key}: sending {events} now, unless the recipient's choices forbid it")
         }
-        Flushed { behind: Some(digest), hurried: true, .. } => {
+        FlushResult { behind: Some(digest), hurried: true, .. } => {
             format!("{key}: sending digest {digest} now, and {events} as soon as it is delivered or given up")
         }
-        Flushed { behind: Some(digest), .. } => {
+        FlushResult { behind: Some(digest), .. } => {
             format!("{key}: sending {events} as soon as digest {digest} is delivered or given up")
         }
     }
 }
 
-fn held(key: &Key, held: &Held, until: Option<Timestamp>) -> String {
-    if *held == Held::default() {
+fn describe_held(key: &Key, held: &HoldResult, until: Option<Timestamp>) -> String {
+    if *held == HoldResult::default() {
         return nothing_pending(key);
     }
     let until = until.map_or_else(|| "it is released".to_owned(), local);
-    format!("{key}: on hold until {until}; {} waiting{}", counted(held.events, "event"), and_digest(held.delivering))
+    format!(
+        "{key}: on hold until {until}; {} waiting{}",
+        format_count(held.events, "event"),
+        and_digest(held.delivering)
+    )
 }
 
-fn released(key: &Key, released: &Released, now: Timestamp) -> String {
+fn describe_released(key: &Key, released: &ReleaseResult, now: Timestamp) -> String {
     if !released.held {
         return format!("{key}: was not on hold");
     }
-    let events = counted(released.events, "event");
+    let events = format_count(released.events, "event");
     if let Some(paused) = &released.paused {
         return format!("{key}: released, but {paused}; {events} waiting");
     }
@@ -240,19 +258,19 @@ fn released(key: &Key, released: &Released, now: Timestamp) -> String {
     }
 }
 
-pub(crate) fn dropped(key: &Key, dropped: &Dropped) -> String {
-    if *dropped == Dropped::default() {
+pub(crate) fn describe_dropped(key: &Key, dropped: &DropResult) -> String {
+    if *dropped == DropResult::default() {
         return nothing_pending(key);
     }
-    let events = counted(dropped.events, "event");
+    let events = format_count(dropped.events, "event");
     format!("{key}: dropped {events}{}; the ledger keeps them", and_digest(dropped.delivering))
 }
 
-fn retimed(key: &Key, retimed: &Retimed) -> String {
-    let Retimed { events, was, due_at, why } = retimed;
+fn describe_retimed(key: &Key, retimed: &RetimeResult) -> String {
+    let RetimeResult { events, was, due_at, why } = retimed;
     // Events behind a digest in delivery have no deadline yet.
     let Some(due_at) = due_at else { return format!("{key}: no window is open, and none was retimed") };
-    let events = counted(*events, "event");
+    let events = format_count(*events, "event");
     match was {
         Some(was) if was == due_at => format!("{key}: {events} still due at {}: {why}", local(*due_at)),
         Some(was) => format!("{key}: {events} due at {}, not at {}: {why}", local(*due_at), local(*was)),
@@ -260,9 +278,9 @@ fn retimed(key: &Key, retimed: &Retimed) -> String {
     }
 }
 
-pub(crate) fn reopened(digest_id: Uuid, reopened: &Reopened) -> String {
+pub(crate) fn describe_reopened(digest_id: Uuid, reopened: &ReopenResult) -> String {
     match &reopened.refused {
-        None => format!("digest {digest_id} goes out with {}", counted(reopened.events, "event")),
+        None => format!("digest {digest_id} goes out with {}", format_count(reopened.events, "event")),
         Some(why) => format!("digest {digest_id} stays as it is: {why}"),
     }
 }
@@ -274,7 +292,7 @@ fn and_digest(delivering: Option<Uuid>) -> String {
 #[cfg(test)]
 mod tests {
     use jiff::SignedDuration;
-    use tidings_model::pause::Paused;
+    use tidings_model::pause::PauseDetails;
 
     use super::*;
 
@@ -282,8 +300,8 @@ mod tests {
         "acme/activity/ann".parse().unwrap()
     }
 
-    fn paused() -> Paused {
-        Paused { by: "ann".to_owned(), why: "wrong prices".to_owned(), since: Timestamp::UNIX_EPOCH, until: None }
+    fn paused() -> PauseDetails {
+        PauseDetails { by: "ann".to_owned(), why: "wrong prices".to_owned(), since: Timestamp::UNIX_EPOCH, until: None }
     }
 
     #[test]
@@ -296,7 +314,7 @@ mod tests {
             (1, None, true, "on hold; 1 event will be sent when that ends"),
             (2, digest, false, "sending 2 events as soon as digest 00000000-0000-0000-0000-000000000000 is delivered"),
         ] {
-            let words = flushed(&key(), &Flushed { events, behind, held, ..Flushed::default() });
+            let words = describe_flushed(&key(), &FlushResult { events, behind, held, ..FlushResult::default() });
             assert!(words.contains(said), "{words}");
         }
     }
@@ -304,32 +322,38 @@ mod tests {
     #[test]
     fn each_command_reports_its_effect_or_that_it_had_none() {
         let now = Timestamp::UNIX_EPOCH + SignedDuration::from_hours(12);
-        let timed = |was| Retimed { events: 2, was, due_at: Some(now), why: "after 1h".to_owned() };
+        let timed = |was| RetimeResult { events: 2, was, due_at: Some(now), why: "after 1h".to_owned() };
         let digest = Some(Uuid::nil());
-        let released_now = Released { held: true, events: 1, due_at: Some(now), paused: None };
+        let released_now = ReleaseResult { held: true, events: 1, due_at: Some(now), paused: None };
         for (words, said) in [
-            (held(&key(), &Held::default(), None), "nothing pending"),
-            (held(&key(), &Held { events: 2, delivering: None }, None), "until it is released; 2 events waiting"),
-            (released(&key(), &Released::default(), now), "was not on hold"),
-            (released(&key(), &released_now, now), "sending 1 event now"),
+            (describe_held(&key(), &HoldResult::default(), None), "nothing pending"),
             (
-                released(&key(), &Released { paused: Some(paused()), ..released_now.clone() }, now),
+                describe_held(&key(), &HoldResult { events: 2, delivering: None }, None),
+                "until it is released; 2 events waiting",
+            ),
+            (describe_released(&key(), &ReleaseResult::default(), now), "was not on hold"),
+            (describe_released(&key(), &released_now, now), "sending 1 event now"),
+            (
+                describe_released(&key(), &ReleaseResult { paused: Some(paused()), ..released_now.clone() }, now),
                 "released, but paused by ann since 1970-01-01T00:00:00Z: wrong prices; 1 event waiting",
             ),
             (
-                flushed(&key(), &Flushed { events: 1, paused: Some(paused()), ..Flushed::default() }),
+                describe_flushed(&key(), &FlushResult { events: 1, paused: Some(paused()), ..FlushResult::default() }),
                 "paused by ann since 1970-01-01T00:00:00Z: wrong prices; 1 event will be sent when that ends",
             ),
             (
-                flushed(&key(), &Flushed { behind: digest, hurried: true, ..Flushed::default() }),
+                describe_flushed(&key(), &FlushResult { behind: digest, hurried: true, ..FlushResult::default() }),
                 "acme/activity/ann: sending digest 00000000-0000-0000-0000-000000000000 now",
             ),
-            (dropped(&key(), &Dropped::default()), "nothing pending"),
-            (dropped(&key(), &Dropped { events: 1, delivering: digest }), "dropped 1 event and digest 00000000"),
-            (retimed(&key(), &Retimed::default()), "no window is open"),
-            (retimed(&key(), &timed(Some(now))), "2 events still due at Thu 1970-01-01"),
-            (retimed(&key(), &timed(Some(now + SignedDuration::from_hours(48)))), ", not at Sat 1970-01-03"),
-            (retimed(&key(), &timed(None)), "2 events due at Thu 1970-01-01"),
+            (describe_dropped(&key(), &DropResult::default()), "nothing pending"),
+            (
+                describe_dropped(&key(), &DropResult { events: 1, delivering: digest }),
+                "dropped 1 event and digest 00000000",
+            ),
+            (describe_retimed(&key(), &RetimeResult::default()), "no window is open"),
+            (describe_retimed(&key(), &timed(Some(now))), "2 events still due at Thu 1970-01-01"),
+            (describe_retimed(&key(), &timed(Some(now + SignedDuration::from_hours(48)))), ", not at Sat 1970-01-03"),
+            (describe_retimed(&key(), &timed(None)), "2 events due at Thu 1970-01-01"),
         ] {
             assert!(words.contains(said), "{words}");
         }
@@ -337,9 +361,12 @@ mod tests {
 
     #[test]
     fn it_says_what_goes_out_or_why_nothing_does() {
-        let answer = Reopened { events: 2, refused: None };
-        assert_eq!(reopened(Uuid::nil(), &answer), format!("digest {} goes out with 2 events", Uuid::nil()));
-        let refused = Reopened { events: 0, refused: Some("it was sent".to_owned()) };
-        assert_eq!(reopened(Uuid::nil(), &refused), format!("digest {} stays as it is: it was sent", Uuid::nil()));
+        let answer = ReopenResult { events: 2, refused: None };
+        assert_eq!(describe_reopened(Uuid::nil(), &answer), format!("digest {} goes out with 2 events", Uuid::nil()));
+        let refused = ReopenResult { events: 0, refused: Some("it was sent".to_owned()) };
+        assert_eq!(
+            describe_reopened(Uuid::nil(), &refused),
+            format!("digest {} stays as it is: it was sent", Uuid::nil())
+        );
     }
 }

@@ -7,9 +7,9 @@ use serde_json::json;
 use tidings_model::{
     delivery_events::ReportRecord,
     records::{AuditRecord, DigestEvent, DigestFilter, DigestPlace, DigestRecord, EventPlace, MessageRecord},
-    window::Closed,
+    window::WindowEnd,
 };
-use tidings_operations::digest::{Story, story};
+use tidings_operations::digest::{DigestStory, digest_story};
 use uuid::Uuid;
 
 use crate::{
@@ -18,7 +18,7 @@ use crate::{
         messages,
         page::{self, PageOptions},
     },
-    phrases::{counted, local},
+    phrases::{format_count, local},
     storage,
 };
 
@@ -35,30 +35,30 @@ A window that collects is in the ledger only if some of its events are stashed; 
 /// The commands.
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = EXAMPLES)]
-pub enum Command {
+pub enum DigestLedgerCommand {
     /// Lists digests, the latest window first
     #[command(after_help = "Examples:\n  \
         tidings digests list --overdue --json\n  \
         tidings digests list --tenant acme --type alerts --outcome failed --since 2d --limit 500\n\n\
         A page that is not the last one ends with a cursor for --after.")]
-    List(ListOptions),
+    List(DigestListOptions),
     /// Shows a digest: its events, each step that moved its time, who did what, message and attempts
     #[command(after_help = "Example: tidings digests show 0192f0c1-7a55-5e0c-8f0e-2b1c93f46a52")]
-    Show(ShowOptions),
+    Show(DigestShowOptions),
 }
 
 /// Returns `false` if the ledger has no such digest.
-pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
+pub(crate) async fn run(command: DigestLedgerCommand, config: &Config) -> anyhow::Result<bool> {
     match command {
-        Command::List(options) => list(options, config).await,
-        Command::Show(options) => show(options, config).await,
+        DigestLedgerCommand::List(options) => list(options, config).await,
+        DigestLedgerCommand::Show(options) => show(options, config).await,
     }
 }
 
 /// The filter, the page and the form of the answer.
 #[derive(Debug, clap::Args)]
 #[command(mut_arg("limit", |arg| arg.help("The largest number of digests")))]
-pub struct ListOptions {
+pub struct DigestListOptions {
     #[command(flatten)]
     filter: DigestFilter,
     /// Only digests that are past due and have no end
@@ -71,13 +71,13 @@ pub struct ListOptions {
     json: bool,
 }
 
-async fn list(options: ListOptions, config: &Config) -> anyhow::Result<bool> {
+async fn list(options: DigestListOptions, config: &Config) -> anyhow::Result<bool> {
     let now = Timestamp::now();
-    let ListOptions { filter, overdue, page, json: as_json } = options;
+    let DigestListOptions { filter, overdue, page, json: as_json } = options;
     let filter = DigestFilter { overdue_at: overdue.then_some(now), page: page.into(), ..filter };
     let store = storage::open(&config.database_url).await?;
     let listed = store.list_digests(&filter).await?;
-    page::print(listed, as_json, |row| if as_json { json!(row).to_string() } else { in_a_line(row, now) });
+    page::print_page(listed, as_json, |row| if as_json { json!(row).to_string() } else { in_a_line(row, now) });
     Ok(true)
 }
 
@@ -85,7 +85,7 @@ fn in_a_line(digest: &DigestRecord, now: Timestamp) -> String {
     let DigestRecord { digest_id, key, opened_at, due_at, state, closed, items, .. } = digest;
     let end = closed.as_ref().map_or(state.name(), |closed| closed.outcome.name());
     let overdue = if digest.is_overdue(now) { ", overdue" } else { "" };
-    let (opened, due, items) = (local(*opened_at), local(*due_at), counted(*items, "event"));
+    let (opened, due, items) = (local(*opened_at), local(*due_at), format_count(*items, "event"));
     format!("{digest_id}  {end:<10}  {key}  opened {opened}, due {due}{overdue}, {items}")
 }
 
@@ -95,7 +95,7 @@ fn in_a_line(digest: &DigestRecord, now: Timestamp) -> String {
     mut_arg("limit", |arg| arg.help("The largest number of events")),
     mut_arg("after", |arg| arg.help("Continues after the page of events that ended with this cursor"))
 )]
-pub struct ShowOptions {
+pub struct DigestShowOptions {
     /// The digest
     #[arg(value_name = "DIGEST_ID")]
     digest_id: Uuid,
@@ -109,10 +109,10 @@ pub struct ShowOptions {
     json: bool,
 }
 
-async fn show(options: ShowOptions, config: &Config) -> anyhow::Result<bool> {
-    let ShowOptions { digest_id, page, addresses, json: as_json } = options;
+async fn show(options: DigestShowOptions, config: &Config) -> anyhow::Result<bool> {
+    let DigestShowOptions { digest_id, page, addresses, json: as_json } = options;
     let store = storage::open(&config.database_url).await?;
-    let Some(story) = story(&*store, None, digest_id, &page.into(), addresses).await? else {
+    let Some(story) = digest_story(&*store, None, digest_id, &page.into(), addresses).await? else {
         anstream::eprintln!("the ledger has no digest {digest_id}; see tidings digests list");
         return Ok(false);
     };
@@ -123,8 +123,8 @@ async fn show(options: ShowOptions, config: &Config) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-fn story_in_words(story: &Story, now: Timestamp) -> String {
-    let Story { digest, plan, events, audit, message, attempts, delivery_events } = story;
+fn story_in_words(story: &DigestStory, now: Timestamp) -> String {
+    let DigestStory { digest, plan, events, audit, message, attempts, delivery_events } = story;
     let end = digest.closed.as_ref().map_or(digest.state.name(), |closed| closed.outcome.name());
     let overdue = if digest.is_overdue(now) { ", overdue" } else { "" };
     let mut text = format!("{BOLD}{}{BOLD:#}: {end}{overdue}", digest.digest_id);
@@ -134,11 +134,11 @@ fn story_in_words(story: &Story, now: Timestamp) -> String {
             let _ = write!(text, "\n  {name:<10} {value}");
         }
     };
-    times(digest, &mut line);
+    add_times(digest, &mut line);
     for (name, step) in ["why"].into_iter().chain(std::iter::repeat("then")).zip(plan) {
         line(name, step);
     }
-    line("events", &count(digest, events.rows.len()));
+    line("events", &event_count(digest, events.rows.len()));
     for event in &events.rows {
         line("event", &event_in_words(event));
     }
@@ -160,7 +160,7 @@ fn story_in_words(story: &Story, now: Timestamp) -> String {
     text
 }
 
-fn times(digest: &DigestRecord, line: &mut impl FnMut(&str, &str)) {
+fn add_times(digest: &DigestRecord, line: &mut impl FnMut(&str, &str)) {
     let at = |at: Option<Timestamp>| at.map(local).unwrap_or_default();
     line("key", &digest.key.to_string());
     line("opened", &local(digest.opened_at));
@@ -168,14 +168,14 @@ fn times(digest: &DigestRecord, line: &mut impl FnMut(&str, &str)) {
     line("claimed", &at(digest.claimed_at));
     line("taken", &at(digest.sent_at));
     line("ended", &at(digest.closed_at));
-    line("because", digest.closed.as_ref().map_or("", |Closed { why, .. }| why));
+    line("because", digest.closed.as_ref().map_or("", |WindowEnd { why, .. }| why));
     let cadence = [digest.cadence.as_str(), digest.zone.as_str()];
     line("cadence", cadence.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" in ").as_str());
 }
 
 /// Adds when the events were returned or purged.
-fn count(digest: &DigestRecord, listed: usize) -> String {
-    let count = counted(digest.items, "event");
+fn event_count(digest: &DigestRecord, listed: usize) -> String {
+    let count = format_count(digest.items, "event");
     match (digest.returned_at, digest.purged_at) {
         (Some(at), _) => format!("{count}, returned to the key at {}", local(at)),
         (None, Some(at)) if listed == 0 => format!("{count}, purged at {}", local(at)),
@@ -208,7 +208,7 @@ const BOLD: anstyle::Style = anstyle::Style::new().bold();
 mod tests {
     use tidings_model::{
         records::DigestState,
-        window::{Closed, Outcome},
+        window::{DigestOutcome, WindowEnd},
     };
     use uuid::Uuid;
 
@@ -239,7 +239,7 @@ mod tests {
         let line = in_a_line(&digest, at(61));
         assert!(line.contains("rendered    acme/activity/ann") && line.ends_with(", overdue, 1 event"), "{line}");
         digest.state = DigestState::Closed;
-        digest.closed = Some(Closed { outcome: Outcome::Failed, why: "550".to_owned() });
+        digest.closed = Some(WindowEnd { outcome: DigestOutcome::Failed, why: "550".to_owned() });
         let line = in_a_line(&digest, at(61));
         assert!(line.contains("failed ") && !line.contains("overdue"), "{line}");
     }

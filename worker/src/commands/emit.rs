@@ -9,35 +9,35 @@ use std::{
 use anyhow::Context as _;
 use futures::{StreamExt as _, stream::FuturesUnordered};
 use serde_json::json;
-use tidings_client::{ByteBudget, Client, Error, Http, Rejection as Refusal};
-use tidings_model::{limits::Invalid, settings::Settings};
+use tidings_client::{BatchRejection as Refusal, ByteBudget, Client, EmitError, HttpGateway};
+use tidings_model::{limits::InvalidField, settings::Settings};
 use tidings_proto::v1;
 use tokio::sync::mpsc;
 
 use crate::{
     Config, client,
-    error::Usage,
-    line_input::{self, Report},
+    error::UsageError,
+    line_input::{self, LineReport},
 };
 
 mod lines;
 
-pub use crate::line_input::{Rejection, unpacked};
-pub use lines::{Key, Line, Lines, Read};
+pub use crate::line_input::{LineRejection, decompress_text};
+pub use lines::{EventLine, EventLines, KeyDefaults, ParsedLine};
 
 /// The client accepts events in order, and keeps this order for each key.
 const IN_FLIGHT: usize = 2_000;
 /// The options of `tidings emit`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Options {
+pub struct EmitCommandOptions {
     /// File with one event a line, as JSON, gzipped or not; `-` is standard input
     #[arg(value_name = "FILE|-", conflicts_with = "category")]
     file: Option<PathBuf>,
     #[command(flatten)]
-    key: lines::Key,
+    key: lines::KeyDefaults,
     #[command(flatten)]
-    event: lines::Fields,
+    event: lines::EventFields,
     /// Send to the api of the gateway at this URL, with the token in `TIDINGS_TOKEN`, and not to Temporal
     #[arg(long, value_name = "URL")]
     http: Option<String>,
@@ -61,40 +61,43 @@ An event that arrives twice counts once: after a failure, emit the same file aga
 emitted with a warning. If the configuration has digest types, one that it lacks is rejected.";
 
 /// Returns `false` if an event was rejected.
-pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<bool> {
-    let (mut emitting, lines) = Emitting::start(&options, config)?;
-    emitting.all(lines).await?;
-    Ok(emitting.report.end("events"))
+pub(crate) async fn run(options: EmitCommandOptions, config: &Config) -> anyhow::Result<bool> {
+    let (mut emitting, lines) = EventEmitter::start(&options, config)?;
+    emitting.emit_all(lines).await?;
+    Ok(emitting.report.print_totals("events"))
 }
 
-struct Emitting<'a> {
+struct EventEmitter<'a> {
     config: &'a Config,
     /// For looking up digest types; `None` if a gateway does this.
     settings: Option<Settings>,
     /// `None` sends to Temporal directly.
-    http: Option<Http>,
+    http: Option<HttpGateway>,
     /// Connected at the first valid event.
     client: Option<Client>,
-    report: Report,
+    report: LineReport,
     acknowledged: Option<File>,
 }
 
-impl<'a> Emitting<'a> {
-    fn start(options: &Options, config: &'a Config) -> anyhow::Result<(Self, mpsc::Receiver<anyhow::Result<Read>>)> {
+impl<'a> EventEmitter<'a> {
+    fn start(
+        options: &EmitCommandOptions,
+        config: &'a Config,
+    ) -> anyhow::Result<(Self, mpsc::Receiver<anyhow::Result<ParsedLine>>)> {
         let http = options.http.as_deref().map(client::http).transpose()?;
         let acknowledged = options.acknowledged.as_deref().map(create).transpose()?;
         let (bar, lines) = if let Some(event) = options.event.to_event(&options.key) {
-            (indicatif::ProgressBar::hidden(), lines::only(event))
+            (indicatif::ProgressBar::hidden(), lines::single_event(event))
         } else {
-            let (bar, input) = line_input::open(&source(options)?)?;
-            (bar, lines::ahead(Lines::new(input, options.key.clone())))
+            let (bar, input) = line_input::open_input(&input_path(options)?)?;
+            (bar, lines::read_ahead(EventLines::new(input, options.key.clone())))
         };
-        let report = Report::new(options.json, bar);
-        let settings = http.is_none().then(|| config.unsigned());
+        let report = LineReport::new(options.json, bar);
+        let settings = http.is_none().then(|| config.unchecked_settings());
         Ok((Self { config, settings, http, client: None, report, acknowledged }, lines))
     }
 
-    async fn all(&mut self, mut lines: mpsc::Receiver<anyhow::Result<Read>>) -> anyhow::Result<()> {
+    async fn emit_all(&mut self, mut lines: mpsc::Receiver<anyhow::Result<ParsedLine>>) -> anyhow::Result<()> {
         let budget = &ByteBudget::default();
         let mut on_their_way = FuturesUnordered::new();
         let mut open = true;
@@ -102,22 +105,22 @@ impl<'a> Emitting<'a> {
             tokio::select! {
                 line = lines.recv(), if open && on_their_way.len() < IN_FLIGHT => match line.transpose()? {
                     None => open = false,
-                    Some(Err(rejection)) => self.report.rejected(&rejection),
-                    Some(Ok(line)) => if let Some(rejection) = self.refused(&line) {
-                        self.report.rejected(&rejection);
+                    Some(Err(rejection)) => self.report.report_rejection(&rejection),
+                    Some(Ok(line)) => if let Some(rejection) = self.check_digest_type(&line) {
+                        self.report.report_rejection(&rejection);
                     } else {
-                        let line = self.today(line);
-                        let client = self.client().await?;
+                        let line = self.with_current_names(line);
+                        let client = self.connected_client().await?;
                         on_their_way.push(async move { (budget.emit(&client, line.event.clone()).await, line) });
                     },
                 },
-                Some((result, line)) = on_their_way.next() => self.ended(result, line)?,
+                Some((result, line)) = on_their_way.next() => self.record_result(result, line)?,
             }
         }
         Ok(())
     }
 
-    async fn client(&mut self) -> anyhow::Result<Client> {
+    async fn connected_client(&mut self) -> anyhow::Result<Client> {
         if let Some(client) = &self.client {
             return Ok(client.clone());
         }
@@ -129,36 +132,36 @@ impl<'a> Emitting<'a> {
     }
 
     /// Rejects a digest type missing from our configuration. A gateway checks against its own.
-    fn refused(&self, Line { number, key, .. }: &Line) -> Option<Rejection> {
-        let Invalid { field, problem } = self.settings.as_ref()?.check_digest(key).err()?;
-        Some(Rejection::new(*number, &field, &problem))
+    fn check_digest_type(&self, EventLine { number, key, .. }: &EventLine) -> Option<LineRejection> {
+        let InvalidField { field, problem } = self.settings.as_ref()?.check_digest(key).err()?;
+        Some(LineRejection::new(*number, &field, &problem))
     }
 
     /// Uses today's names of tenant and digest type. A gateway does this itself.
-    fn today(&self, line: Line) -> Line {
+    fn with_current_names(&self, line: EventLine) -> EventLine {
         let Some(Settings { names, .. }) = &self.settings else { return line };
         let v1::Event { tenant, digest, .. } = &line.event;
         let (tenant, digest) = (names.tenant(tenant).to_owned(), names.digest_type(digest).to_owned());
-        Line { key: names.today(&line.key), event: v1::Event { tenant, digest, ..line.event }, ..line }
+        EventLine { key: names.key_today(&line.key), event: v1::Event { tenant, digest, ..line.event }, ..line }
     }
 
-    fn ended(&mut self, result: Result<Vec<Invalid>, Error>, line: Line) -> anyhow::Result<()> {
+    fn record_result(&mut self, result: Result<Vec<InvalidField>, EmitError>, line: EventLine) -> anyhow::Result<()> {
         match result {
             Ok(warnings) => {
                 // A gateway of this version has the same warnings, and more.
                 let doubts = line.doubts.into_iter().filter(|doubt| !warnings.contains(doubt));
-                for Invalid { field, problem } in warnings.iter().cloned().chain(doubts) {
-                    self.report.warned(&Rejection::new(line.number, &field, &problem));
+                for InvalidField { field, problem } in warnings.iter().cloned().chain(doubts) {
+                    self.report.report_warning(&LineRejection::new(line.number, &field, &problem));
                 }
-                self.report.accepted(1);
+                self.report.count_accepted(1);
                 self.acknowledge(&line.event)
             }
             // No other event would be accepted either.
-            Err(error @ Error::Rejected(Refusal::Token(_) | Refusal::Gateway(_))) => {
-                Err(Usage(error.to_string()).into())
+            Err(error @ EmitError::Rejected(Refusal::Token(_) | Refusal::Gateway(_))) => {
+                Err(UsageError(error.to_string()).into())
             }
             Err(error) => {
-                self.report.rejected(&Rejection::new(line.number, "", &error.to_string()));
+                self.report.report_rejection(&LineRejection::new(line.number, "", &error.to_string()));
                 Ok(())
             }
         }
@@ -174,15 +177,15 @@ impl<'a> Emitting<'a> {
 }
 
 fn create(path: &Path) -> anyhow::Result<File> {
-    File::create(path).map_err(|error| Usage(format!("--acknowledged {}: {error}", path.display())).into())
+    File::create(path).map_err(|error| UsageError(format!("--acknowledged {}: {error}", path.display())).into())
 }
 
-fn source(options: &Options) -> Result<PathBuf, Usage> {
+fn input_path(options: &EmitCommandOptions) -> Result<PathBuf, UsageError> {
     match &options.file {
         Some(file) => Ok(file.clone()),
-        None if stdin().is_terminal() => {
-            Err(Usage("name a file, or describe one event with --category; `tidings emit --help` has examples".into()))
-        }
+        None if stdin().is_terminal() => Err(UsageError(
+            "name a file, or describe one event with --category; `tidings emit --help` has examples".into(),
+        )),
         None => Ok(PathBuf::from("-")),
     }
 }

@@ -5,7 +5,7 @@ use tidings_model::settings::UnknownRecipients;
 
 use crate::{
     Config, config,
-    gateway::{self, Listeners},
+    gateway::{self, GatewayListeners},
     signals::until_signalled,
 };
 
@@ -24,7 +24,7 @@ SIGTERM ends the gateway; requests in progress are answered within 20 seconds.";
 
 /// The commands besides serving.
 #[derive(Debug, clap::Subcommand)]
-pub enum Command {
+pub enum GatewayCommand {
     /// Prints the `OpenAPI` document of the api; it needs no configuration
     #[command(
         after_help = "Example: tidings gateway openapi > openapi.json\n\nA running gateway serves it as GET /openapi.json."
@@ -35,17 +35,17 @@ pub enum Command {
 /// Fails if the public address or keys are missing, the listen address is in use, or the database is
 /// unreachable.
 pub(crate) async fn run(
-    command: Option<Command>,
-    load: impl FnOnce() -> Result<Config, config::Error>,
+    command: Option<GatewayCommand>,
+    load: impl FnOnce() -> Result<Config, config::ConfigError>,
 ) -> anyhow::Result<()> {
-    if let Some(Command::Openapi) = command {
+    if let Some(GatewayCommand::Openapi) = command {
         anstream::print!("{}", openapi::text());
         return Ok(());
     }
     let config = load()?;
-    config.serves()?;
+    config.check_gateway()?;
     config.log_warnings();
     let shutdown = until_signalled("requests")?;
-    let listeners = Listeners::bind(&config).await?;
+    let listeners = GatewayListeners::bind(&config).await?;
     gateway::run(config, UnknownRecipients::Wait, listeners, shutdown).await
 }

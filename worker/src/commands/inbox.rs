@@ -4,11 +4,11 @@ use jiff::Timestamp;
 use serde_json::json;
 use tidings_model::when;
 
-use crate::{Config, phrases::counted, storage};
+use crate::{Config, phrases::format_count, storage};
 
 /// The commands.
 #[derive(Debug, clap::Subcommand)]
-pub enum Command {
+pub enum InboxCommand {
     /// Hands events over again that were forwarded; events that the ledger knows change nothing
     #[command(after_help = "Examples:\n  \
         tidings inbox replay --since 2h\n  \
@@ -17,7 +17,7 @@ pub enum Command {
         unless configured. A gateway must run.")]
     Replay {
         /// Events that arrived then or later: a time as in RFC 3339, or a span before now as in `2h`
-        #[arg(long, value_name = "TIME", value_parser = when::past)]
+        #[arg(long, value_name = "TIME", value_parser = when::parse_past)]
         since: Timestamp,
         /// Only events of this tenant
         #[arg(long, value_name = "TENANT")]
@@ -29,14 +29,14 @@ pub enum Command {
 }
 
 /// It is safe to run this again.
-pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
-    let Command::Replay { since, tenant, json: as_json } = command;
+pub(crate) async fn run(command: InboxCommand, config: &Config) -> anyhow::Result<bool> {
+    let InboxCommand::Replay { since, tenant, json: as_json } = command;
     let store = storage::open(&config.database_url).await?;
-    let replayed = store.replay(tenant.as_deref(), since, Timestamp::now()).await?;
+    let replayed = store.replay_inbox(tenant.as_deref(), since, Timestamp::now()).await?;
     if as_json {
         anstream::println!("{}", json!({ "replayed": replayed }));
     } else {
-        anstream::println!("{} will be handed over again", counted(replayed, "event"));
+        anstream::println!("{} will be handed over again", format_count(replayed, "event"));
     }
     Ok(true)
 }

@@ -5,7 +5,7 @@ use tidings_model::link_keys::LinkKeys;
 
 /// The commands.
 #[derive(Debug, clap::Subcommand)]
-pub enum Command {
+pub enum KeysCommand {
     /// Prints a new key for `TIDINGS_LINK_KEYS` or the file of `link_keys_file`
     #[command(after_help = "Examples:\n  \
         export TIDINGS_LINK_KEYS=$(tidings keys new)\n  \
@@ -16,7 +16,7 @@ pub enum Command {
 }
 
 /// This needs no configuration.
-pub(crate) fn run(Command::New: &Command) -> anyhow::Result<bool> {
+pub(crate) fn run(KeysCommand::New: &KeysCommand) -> anyhow::Result<bool> {
     let key = LinkKeys::generate().context("the system's source of randomness does not answer")?;
     anstream::println!("{key}");
     Ok(true)

@@ -6,10 +6,10 @@ use std::fmt::Write as _;
 use jiff::{Timestamp, tz::TimeZone};
 use serde_json::json;
 use tidings_model::{
-    attempt::Phase,
+    attempt::AttemptPhase,
     delivery_events::ReportRecord,
-    message::{command::Retry, contract::Retried},
-    records::{AttemptRecord, MessageFilter, MessagePlace, MessageRecord, MessageState, Origin},
+    message::{command::RetryCommand, contract::RetryResult},
+    records::{AttemptRecord, MessageFilter, MessageOrigin, MessagePlace, MessageRecord, MessageState},
 };
 use tidings_operations::message::{self, CancelAnswer, MessageError, RetryAnswer};
 use tidings_store::Store;
@@ -17,13 +17,13 @@ use uuid::Uuid;
 
 use crate::{
     Config,
-    args::Reason,
+    args::RequiredReason,
     client,
     commands::{
         digest,
         page::{self, PageOptions},
     },
-    error::Usage,
+    error::UsageError,
     storage,
 };
 
@@ -34,7 +34,7 @@ use crate::{
   tidings messages show 6f2d17b8-0c94-5e3a-b1d7-4a8693ce50f2
   tidings messages retry 6f2d17b8-0c94-5e3a-b1d7-4a8693ce50f2 --why 'mailbox fixed'
   tidings messages cancel 6f2d17b8-0c94-5e3a-b1d7-4a8693ce50f2 --why 'wrong invoice'")]
-pub enum Command {
+pub enum MessagesCommand {
     /// Lists messages, the latest first
     #[command(
         after_help = "Example: tidings messages list --tenant acme --state ambiguous",
@@ -64,7 +64,7 @@ pub enum Command {
     )]
     Retry {
         #[command(flatten)]
-        ordered: Ordered,
+        ordered: MessageCommandOptions,
         /// Send even if the recipient may already have the message
         #[arg(long)]
         may_duplicate: bool,
@@ -73,40 +73,38 @@ pub enum Command {
     #[command(
         after_help = "Example: tidings messages cancel 6f2d17b8-0c94-5e3a-b1d7-4a8693ce50f2 --why 'wrong invoice'"
     )]
-    Cancel(Ordered),
+    Cancel(MessageCommandOptions),
 }
 
 /// The message, the operator and the reason.
 #[derive(Debug, clap::Args)]
-pub struct Ordered {
+pub struct MessageCommandOptions {
     /// The message; a digest's has the digest's id
     id: Uuid,
     #[command(flatten)]
-    reason: Reason,
+    reason: RequiredReason,
     /// Answer in JSON
     #[arg(long)]
     json: bool,
 }
 
 /// Returns `false` if the message is unchanged.
-pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
+pub(crate) async fn run(command: MessagesCommand, config: &Config) -> anyhow::Result<bool> {
     let store = storage::open(&config.database_url).await?;
     match command {
-        Command::List { filter, page, json } => {
+        MessagesCommand::List { filter, page, json } => {
             list(&*store, &MessageFilter { page: page.into(), ..filter }, json).await
         }
-        Command::Show { id, json } => show(&*store, id, json).await,
-        Command::Retry { ordered, may_duplicate } => retry(&*store, config, ordered, may_duplicate).await,
-        Command::Cancel(ordered) => cancel(&*store, config, ordered).await,
+        MessagesCommand::Show { id, json } => show(&*store, id, json).await,
+        MessagesCommand::Retry { ordered, may_duplicate } => retry(&*store, config, ordered, may_duplicate).await,
+        MessagesCommand::Cancel(ordered) => cancel(&*store, config, ordered).await,
     }
 }
 
 async fn list(store: &dyn Store, filter: &MessageFilter, as_json: bool) -> anyhow::Result<bool> {
-    page::print(
-        store.messages(filter).await?,
-        as_json,
-        |message| if as_json { in_json(message) } else { in_a_line(message) },
-    );
+    page::print_page(store.messages(filter).await?, as_json, |message| {
+        if as_json { in_json(message) } else { in_a_line(message) }
+    });
     Ok(true)
 }
 
@@ -119,7 +117,7 @@ fn in_json(message: &MessageRecord) -> String {
 
 fn in_a_line(message: &MessageRecord) -> String {
     let at = local(message.created_at, &TimeZone::system());
-    format!("{}  {:<10} {at}  {}", message.id, message.state.name(), whose(&message.origin))
+    format!("{}  {:<10} {at}  {}", message.id, message.state.name(), describe_origin(&message.origin))
 }
 
 async fn show(store: &dyn Store, id: Uuid, as_json: bool) -> anyhow::Result<bool> {
@@ -135,33 +133,38 @@ async fn show(store: &dyn Store, id: Uuid, as_json: bool) -> anyhow::Result<bool
     Ok(true)
 }
 
-async fn retry(store: &dyn Store, config: &Config, ordered: Ordered, may_duplicate: bool) -> anyhow::Result<bool> {
-    let Ordered { id, reason, json: as_json } = ordered;
-    let retry = Retry { order: reason.order()?, may_duplicate };
-    match message::retry(store, &client::commands(config).await?, id, retry).await.map_err(usage)? {
+async fn retry(
+    store: &dyn Store,
+    config: &Config,
+    ordered: MessageCommandOptions,
+    may_duplicate: bool,
+) -> anyhow::Result<bool> {
+    let MessageCommandOptions { id, reason, json: as_json } = ordered;
+    let retry = RetryCommand { order: reason.into_order()?, may_duplicate };
+    match message::retry(store, &client::connect_commands(config).await?, id, retry).await.map_err(usage)? {
         RetryAnswer::Digest { key, reopened } => {
-            let words = || format!("{key}: {}", digest::reopened(id, &reopened));
+            let words = || format!("{key}: {}", digest::describe_reopened(id, &reopened));
             anstream::println!("{}", if as_json { json!(reopened).to_string() } else { words() });
             Ok(reopened.refused.is_none())
         }
         RetryAnswer::Single(answer) => {
             let text = match &answer {
                 _ if as_json => json!(answer).to_string(),
-                Retried::Queued => format!("message {id} is sent again"),
-                Retried::Refused { why } => format!("message {id} stays as it is: {why}"),
+                RetryResult::Queued => format!("message {id} is sent again"),
+                RetryResult::Refused { why } => format!("message {id} stays as it is: {why}"),
             };
             anstream::println!("{text}");
-            Ok(answer == Retried::Queued)
+            Ok(answer == RetryResult::Queued)
         }
     }
 }
 
-async fn cancel(store: &dyn Store, config: &Config, ordered: Ordered) -> anyhow::Result<bool> {
-    let Ordered { id, reason, json: as_json } = ordered;
-    let order = reason.order()?;
-    match message::cancel(store, &client::commands(config).await?, id, order).await.map_err(usage)? {
+async fn cancel(store: &dyn Store, config: &Config, ordered: MessageCommandOptions) -> anyhow::Result<bool> {
+    let MessageCommandOptions { id, reason, json: as_json } = ordered;
+    let order = reason.into_order()?;
+    match message::cancel(store, &client::connect_commands(config).await?, id, order).await.map_err(usage)? {
         CancelAnswer::Digest { key, dropped, state } => {
-            let text = if as_json { json!(dropped).to_string() } else { digest::dropped(&key, &dropped) };
+            let text = if as_json { json!(dropped).to_string() } else { digest::describe_dropped(&key, &dropped) };
             anstream::println!("{text}");
             let cancelled = state == MessageState::Cancelled;
             if !cancelled {
@@ -171,7 +174,7 @@ async fn cancel(store: &dyn Store, config: &Config, ordered: Ordered) -> anyhow:
             Ok(cancelled)
         }
         CancelAnswer::Single(answer) => {
-            let state = answer.closed.as_ref().map(|closed| MessageState::after(closed.outcome));
+            let state = answer.closed.as_ref().map(|closed| MessageState::from_outcome(closed.outcome));
             let text = match state {
                 _ if as_json => json!(answer).to_string(),
                 Some(state) => format!("message {id} is {}", state.name()),
@@ -187,16 +190,16 @@ async fn cancel(store: &dyn Store, config: &Config, ordered: Ordered) -> anyhow:
 fn usage(error: MessageError) -> anyhow::Error {
     match error {
         MessageError::Unknown(_) | MessageError::Ended { .. } | MessageError::NotInDelivery { .. } => {
-            Usage(error.to_string()).into()
+            UsageError(error.to_string()).into()
         }
         MessageError::Command(_) | MessageError::Store(_) => error.into(),
     }
 }
 
-fn whose(origin: &Origin) -> String {
+fn describe_origin(origin: &MessageOrigin) -> String {
     match origin {
-        Origin::Digest(key) => format!("digest {key}"),
-        Origin::Single { key, .. } => format!("message {key}"),
+        MessageOrigin::Digest(key) => format!("digest {key}"),
+        MessageOrigin::Single { key, .. } => format!("message {key}"),
     }
 }
 
@@ -214,7 +217,7 @@ fn in_words(message: &MessageRecord, attempts: &[AttemptRecord], reports: &[Repo
         }
     };
     line("why", &message.why);
-    line("of", &whose(&message.origin));
+    line("of", &describe_origin(&message.origin));
     line("stream", message.stream.name());
     line("to", &message.envelope_to);
     line("subject", &message.subject);
@@ -240,7 +243,7 @@ pub(crate) fn attempt_in_words(attempt: &AttemptRecord, zone: &TimeZone) -> Stri
         None if past_the_dot_at.is_some() => "past the dot",
         None => "under way",
     };
-    for (before, part) in [(" at ", phase.map(Phase::name)), (": ", reply.as_deref())] {
+    for (before, part) in [(" at ", phase.map(AttemptPhase::name)), (": ", reply.as_deref())] {
         if let Some(part) = part.filter(|part| !part.is_empty()) {
             text += before;
             text += part;
@@ -259,7 +262,7 @@ mod tests {
     use tidings_model::{
         MessageKey,
         attempt::AttemptClass,
-        delivery_events::{Bounce, Kind, Report, Status},
+        delivery_events::{BounceKind, DeliveryReport, EnhancedStatus, ReportKind},
         settings::StreamName,
     };
 
@@ -276,7 +279,7 @@ mod tests {
             begun_at: at(0),
             past_the_dot_at: None,
             ended_at: Some(at(1)),
-            phase: class.map(|_| Phase::Rcpt),
+            phase: class.map(|_| AttemptPhase::Rcpt),
             class,
             reply: class.map(|_| "451 4.3.0 later".into()),
             relay_id: None,
@@ -289,7 +292,7 @@ mod tests {
         let key = MessageKey::new("acme".into(), "k/1".into()).unwrap();
         let message = MessageRecord {
             id: Uuid::nil(),
-            origin: Origin::Single { key, user: None, content_sha256: String::new() },
+            origin: MessageOrigin::Single { key, user: None, content_sha256: String::new() },
             stream: StreamName::Transactional,
             state: MessageState::Sending,
             why: String::new(),
@@ -304,12 +307,12 @@ mod tests {
             attempts: 2,
         };
         let attempts = [attempt(1, Some(AttemptClass::Deferred)), attempt(2, None)];
-        let bounced = Report {
-            status: Some(Status(5, 1, 1)),
+        let bounced = DeliveryReport {
+            status: Some(EnhancedStatus(5, 1, 1)),
             diagnostic: "no such user".into(),
-            ..Report::new(Kind::Bounced(Bounce::Hard), at(60))
+            ..DeliveryReport::new(ReportKind::Bounced(BounceKind::Hard), at(60))
         };
-        let opened = Report::new(Kind::Opened, at(61));
+        let opened = DeliveryReport::new(ReportKind::Opened, at(61));
         let reports = [(bounced, Some("ses".to_owned())), (opened, None)].map(|(report, relay)| ReportRecord {
             report,
             relay,

@@ -21,7 +21,7 @@ use temporalio_common::protos::temporal::api::{
 };
 use tidings_model::{
     Key, PersonId, names,
-    records::{Listed, Page, Recipient},
+    records::{ListPage, PageRequest, Recipient},
     settings::Settings,
     time_zone,
 };
@@ -45,7 +45,7 @@ const LOOKS: u32 = 10;
 
 /// The options of `tidings migrate`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Options {
+pub(crate) struct MigrateOptions {
     /// Takes over a namespace of another installation, in which no worker has been at work for a minute, and gives the database an
     /// identity of its own: for a copy, such as a dump of production in staging
     #[arg(long)]
@@ -53,25 +53,25 @@ pub(crate) struct Options {
 }
 
 /// Running this again changes nothing.
-pub(crate) async fn run(options: &Options, config: &Config) -> anyhow::Result<()> {
+pub(crate) async fn run(options: &MigrateOptions, config: &Config) -> anyhow::Result<()> {
     storage::migrate(&config.database_url).await?;
     anstream::println!("Database {}: its tables are this version's", config.database_url);
     let store = storage::open(&config.database_url).await?;
-    report(&*store, &config.unsigned()).await?;
+    warn_about_rows(&*store, &config.unchecked_settings()).await?;
     let client = config.temporal.connect().await?;
     // First, because this waits for a new namespace.
-    let registered = register(&client).await?;
+    let registered = register_attributes(&client).await?;
     installation::claim(&*store, &client, options.adopt_namespace).await?;
     match registered {
-        Registered::ByHand(reason) => match count(&client).await {
-            Counted::Known => anstream::println!("Temporal: the search attributes are there already"),
-            Counted::Unsaid => anstream::eprintln!("warning: {}", by_hand(&client.namespace(), &reason)),
-            Counted::Unknown(_) => bail!(by_hand(&client.namespace(), &reason)),
+        AttributeRegistration::ByHand(reason) => match probe_attributes(&client).await {
+            AttributeProbe::Known => anstream::println!("Temporal: the search attributes are there already"),
+            AttributeProbe::Unsaid => anstream::eprintln!("warning: {}", by_hand(&client.namespace(), &reason)),
+            AttributeProbe::Unknown(_) => bail!(by_hand(&client.namespace(), &reason)),
         },
-        Registered::Now(added) if added.is_empty() => {
+        AttributeRegistration::Now(added) if added.is_empty() => {
             anstream::println!("Temporal: the search attributes are there already");
         }
-        Registered::Now(added) => {
+        AttributeRegistration::Now(added) => {
             await_attributes(&client).await?;
             anstream::println!("Temporal: registered {}", added.join(", "));
         }
@@ -80,7 +80,7 @@ pub(crate) async fn run(options: &Options, config: &Config) -> anyhow::Result<()
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Registered {
+enum AttributeRegistration {
     Now(Vec<&'static str>),
     /// This client may not register them, e.g. in Temporal Cloud or without the role `admin`. Holds the
     /// server's reason.
@@ -89,7 +89,7 @@ enum Registered {
 
 /// How to treat an operator service error.
 #[derive(Debug, PartialEq, Eq)]
-enum Verdict {
+enum OperatorStatus {
     /// Registered already, by a parallel migration or on a server that cannot list them.
     Known,
     /// Missing, or this frontend does not see it yet.
@@ -98,28 +98,28 @@ enum Verdict {
     Failed,
 }
 
-fn verdict(status: &Status) -> Verdict {
+fn classify_status(status: &Status) -> OperatorStatus {
     match status.code() {
-        Code::AlreadyExists => Verdict::Known,
-        Code::NotFound if status.message().starts_with("Namespace ") => Verdict::NoNamespace,
-        Code::PermissionDenied | Code::Unauthenticated | Code::Unimplemented | Code::NotFound => Verdict::ByHand,
-        _ => Verdict::Failed,
+        Code::AlreadyExists => OperatorStatus::Known,
+        Code::NotFound if status.message().starts_with("Namespace ") => OperatorStatus::NoNamespace,
+        Code::PermissionDenied | Code::Unauthenticated | Code::Unimplemented | Code::NotFound => OperatorStatus::ByHand,
+        _ => OperatorStatus::Failed,
     }
 }
 
-async fn register(client: &Client) -> anyhow::Result<Registered> {
+async fn register_attributes(client: &Client) -> anyhow::Result<AttributeRegistration> {
     let until = Instant::now() + NAMESPACE;
     let mut operator = client.clone();
     let known = loop {
         let request = ListSearchAttributesRequest { namespace: client.namespace() };
         match OperatorService::list_search_attributes(&mut operator, request.into_request()).await {
             Ok(found) => break found.into_inner().custom_attributes,
-            Err(status) => match verdict(&status) {
-                Verdict::NoNamespace if Instant::now() < until => sleep(LOOK).await,
-                Verdict::NoNamespace => bail!(no_namespace(&client.namespace())),
+            Err(status) => match classify_status(&status) {
+                OperatorStatus::NoNamespace if Instant::now() < until => sleep(LOOK).await,
+                OperatorStatus::NoNamespace => bail!(no_namespace(&client.namespace())),
                 // The time-skipping test server cannot list them. Adding one twice is harmless.
-                Verdict::Known | Verdict::ByHand => break HashMap::new(),
-                Verdict::Failed => bail!("Temporal's search attributes cannot be listed: {}", status.message()),
+                OperatorStatus::Known | OperatorStatus::ByHand => break HashMap::new(),
+                OperatorStatus::Failed => bail!("Temporal's search attributes cannot be listed: {}", status.message()),
             },
         }
     };
@@ -131,17 +131,17 @@ async fn register(client: &Client) -> anyhow::Result<Registered> {
         let request = AddSearchAttributesRequest { search_attributes, namespace: client.namespace() };
         match OperatorService::add_search_attributes(&mut operator, request.into_request()).await {
             Ok(_) => added.push(name),
-            Err(status) => match verdict(&status) {
-                Verdict::Known => {}
-                Verdict::NoNamespace => bail!(no_namespace(&client.namespace())),
-                Verdict::ByHand => return Ok(Registered::ByHand(status.message().to_owned())),
-                Verdict::Failed => {
+            Err(status) => match classify_status(&status) {
+                OperatorStatus::Known => {}
+                OperatorStatus::NoNamespace => bail!(no_namespace(&client.namespace())),
+                OperatorStatus::ByHand => return Ok(AttributeRegistration::ByHand(status.message().to_owned())),
+                OperatorStatus::Failed => {
                     bail!("Temporal's search attribute {name} cannot be registered: {}", status.message())
                 }
             },
         }
     }
-    Ok(Registered::Now(added))
+    Ok(AttributeRegistration::Now(added))
 }
 
 /// Otherwise the frontends might reject the next event.
@@ -149,15 +149,15 @@ async fn await_attributes(client: &Client) -> anyhow::Result<()> {
     let until = Instant::now() + PATIENCE;
     let mut looks = 0;
     loop {
-        match count(client).await {
-            Counted::Known => looks += 1,
-            Counted::Unknown(reason) if Instant::now() >= until => {
+        match probe_attributes(client).await {
+            AttributeProbe::Known => looks += 1,
+            AttributeProbe::Unknown(reason) if Instant::now() >= until => {
                 bail!(
                     "Temporal has registered the search attributes and does not know them yet ({reason}); run `tidings migrate` again"
                 )
             }
-            Counted::Unknown(_) => looks = 0,
-            Counted::Unsaid => return Ok(()),
+            AttributeProbe::Unknown(_) => looks = 0,
+            AttributeProbe::Unsaid => return Ok(()),
         }
         if looks == LOOKS {
             return Ok(());
@@ -166,7 +166,7 @@ async fn await_attributes(client: &Client) -> anyhow::Result<()> {
     }
 }
 
-enum Counted {
+enum AttributeProbe {
     Known,
     /// The query is rejected, as a workflow start would be.
     Unknown(String),
@@ -174,16 +174,16 @@ enum Counted {
     Unsaid,
 }
 
-async fn count(client: &Client) -> Counted {
+async fn probe_attributes(client: &Client) -> AttributeProbe {
     let query = SEARCH_ATTRIBUTES.map(|name| format!("{name} = 'none'")).join(" AND ");
     match client.count_workflows(query, WorkflowCountOptions::default()).await {
-        Ok(_) => Counted::Known,
+        Ok(_) => AttributeProbe::Known,
         Err(ClientError::Rpc(status))
             if matches!(status.code(), Code::InvalidArgument | Code::NotFound | Code::Unavailable) =>
         {
-            Counted::Unknown(status.message().to_owned())
+            AttributeProbe::Unknown(status.message().to_owned())
         }
-        Err(_) => Counted::Unsaid,
+        Err(_) => AttributeProbe::Unsaid,
     }
 }
 
@@ -204,12 +204,12 @@ const NAMED: usize = 20;
 
 /// Warns about each row we would reject today. Such rows come from an older version or another program, so
 /// only their owner can correct them. Warnings never show an address.
-async fn report(store: &dyn Store, settings: &Settings) -> anyhow::Result<()> {
+async fn warn_about_rows(store: &dyn Store, settings: &Settings) -> anyhow::Result<()> {
     let bar = ProgressBar::new_spinner().with_style(ProgressStyle::with_template("{spinner} {pos} rows, {elapsed}")?);
-    let mut faults = Faults::default();
-    let mut page = Page { limit: ROWS, after: None };
+    let mut faults = FaultReport::default();
+    let mut page = PageRequest { limit: ROWS, after: None };
     loop {
-        let Listed { rows, next } = store.directory_rows(&page).await?;
+        let ListPage { rows, next } = store.directory_rows(&page).await?;
         bar.inc(rows.len().try_into()?);
         for row in &rows {
             faults.look_at(row, settings);
@@ -219,12 +219,12 @@ async fn report(store: &dyn Store, settings: &Settings) -> anyhow::Result<()> {
         }
         page.after = next;
     }
-    let mut page = Page { limit: ROWS, after: None };
+    let mut page = PageRequest { limit: ROWS, after: None };
     loop {
-        let Listed { rows, next } = store.chosen_zones(&page).await?;
+        let ListPage { rows, next } = store.chosen_zones(&page).await?;
         bar.inc(rows.len().try_into()?);
         for (key, zone) in rows {
-            faults.look_at_zone(&zone, Fault::ChosenZone, || key.to_string());
+            faults.look_at_zone(&zone, RowFault::ChosenZone, || key.to_string());
         }
         if next.is_none() {
             break;
@@ -233,21 +233,21 @@ async fn report(store: &dyn Store, settings: &Settings) -> anyhow::Result<()> {
     }
     bar.finish_and_clear();
     for (fault, refused) in &faults.refused {
-        anstream::eprintln!("warning: {}{}", fault.words(refused.count), refused);
+        anstream::eprintln!("warning: {}{}", fault.warning_text(refused.count), refused);
     }
     Ok(())
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Fault {
+enum RowFault {
     Address,
     Zone,
     LongId,
     ChosenZone,
 }
 
-impl Fault {
-    fn words(self, count: u64) -> String {
+impl RowFault {
+    fn warning_text(self, count: u64) -> String {
         let people = "of the directory: correct them with `tidings recipients import`, PUT /v1/recipients/USER or in your own directory";
         match self {
             Self::Address => format!("{count} rows have an address that cannot be sent to, {people}"),
@@ -266,13 +266,13 @@ impl Fault {
 }
 
 #[derive(Default)]
-struct Refused {
+struct FaultyRows {
     count: u64,
     /// The first `NAMED` rows with their owner and problem.
     named: Vec<String>,
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for FaultyRows {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for row in &self.named {
             write!(f, "\n  {row}")?;
@@ -282,37 +282,37 @@ impl fmt::Display for Refused {
 }
 
 #[derive(Default)]
-struct Faults {
-    refused: BTreeMap<Fault, Refused>,
+struct FaultReport {
+    refused: BTreeMap<RowFault, FaultyRows>,
     /// Cache of the problem per zone.
     zones: BTreeMap<String, Option<String>>,
 }
 
-impl Faults {
+impl FaultReport {
     fn look_at(&mut self, recipient: &Recipient, settings: &Settings) {
         let whose = || PersonId { tenant: recipient.tenant.clone(), user: recipient.user.clone() }.to_string();
         if let Err(error) = recipient.email_address() {
-            self.add(Fault::Address, &whose(), &error.0.to_string());
+            self.add(RowFault::Address, &whose(), &error.0.to_string());
         }
         if !recipient.zone.is_empty() {
-            self.look_at_zone(&recipient.zone, Fault::Zone, whose);
+            self.look_at_zone(&recipient.zone, RowFault::Zone, whose);
         }
         for digest_type in settings.digest_types(&recipient.tenant) {
             if let Err(invalid) = Key::new(recipient.tenant.clone(), digest_type, recipient.user.clone()) {
-                self.add(Fault::LongId, &whose(), &invalid.to_string());
+                self.add(RowFault::LongId, &whose(), &invalid.to_string());
                 break;
             }
         }
     }
 
-    fn look_at_zone(&mut self, zone: &str, fault: Fault, whose: impl Fn() -> String) {
+    fn look_at_zone(&mut self, zone: &str, fault: RowFault, whose: impl Fn() -> String) {
         let problem = self.zones.entry(zone.to_owned()).or_insert_with(|| time_zone(zone).err()).clone();
         if let Some(problem) = problem {
             self.add(fault, &whose(), &format!("{zone:?} {problem}"));
         }
     }
 
-    fn add(&mut self, fault: Fault, whose: &str, problem: &str) {
+    fn add(&mut self, fault: RowFault, whose: &str, problem: &str) {
         let refused = self.refused.entry(fault).or_default();
         refused.count += 1;
         if refused.named.len() < NAMED {
@@ -324,20 +324,24 @@ impl Faults {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidings_model::settings::{DigestSettings, Sender, Stream, Streams};
+    use tidings_model::settings::{DeliveryStreams, DigestSettings, SenderIdentity, StreamSettings};
 
     #[test]
     fn an_answer_says_whether_to_go_on() {
         for (code, message, expected) in [
-            (Code::AlreadyExists, "Search attribute TidingsTenant already exists.", Verdict::Known),
-            (Code::NotFound, "Namespace acme is not found.", Verdict::NoNamespace),
-            (Code::NotFound, "unknown service", Verdict::ByHand),
-            (Code::Unimplemented, "Method temporal.api.operatorservice.v1 is unimplemented", Verdict::ByHand),
-            (Code::PermissionDenied, "Request unauthorized.", Verdict::ByHand),
-            (Code::InvalidArgument, "cannot have more than 10 search attribute of type Keyword.", Verdict::Failed),
-            (Code::Unavailable, "connection refused", Verdict::Failed),
+            (Code::AlreadyExists, "Search attribute TidingsTenant already exists.", OperatorStatus::Known),
+            (Code::NotFound, "Namespace acme is not found.", OperatorStatus::NoNamespace),
+            (Code::NotFound, "unknown service", OperatorStatus::ByHand),
+            (Code::Unimplemented, "Method temporal.api.operatorservice.v1 is unimplemented", OperatorStatus::ByHand),
+            (Code::PermissionDenied, "Request unauthorized.", OperatorStatus::ByHand),
+            (
+                Code::InvalidArgument,
+                "cannot have more than 10 search attribute of type Keyword.",
+                OperatorStatus::Failed,
+            ),
+            (Code::Unavailable, "connection refused", OperatorStatus::Failed),
         ] {
-            assert_eq!(verdict(&Status::new(code, message)), expected, "{code:?} {message}");
+            assert_eq!(classify_status(&Status::new(code, message)), expected, "{code:?} {message}");
         }
     }
 
@@ -349,18 +353,18 @@ mod tests {
 
     fn settings() -> Settings {
         let address = "digest@acme.example".parse().unwrap();
-        let sender = Sender { name: String::new(), address, reply_to: None, domain: "acme.example".into() };
-        let stream = Stream::new(&["default"], sender);
+        let sender = SenderIdentity { name: String::new(), address, reply_to: None, domain: "acme.example".into() };
+        let stream = StreamSettings::new(&["default"], sender);
         let weekly = DigestSettings::new("weekly", "daily 08:00".parse().unwrap());
         Settings {
             digests: [("weekly".to_owned(), weekly)].into(),
-            ..Settings::new(Streams { bulk: stream.clone(), transactional: stream })
+            ..Settings::new(DeliveryStreams { bulk: stream.clone(), transactional: stream })
         }
     }
 
     #[test]
     fn a_refused_row_is_named_with_its_fault_and_without_its_address() {
-        let mut faults = Faults::default();
+        let mut faults = FaultReport::default();
         for (user, address, zone) in [
             ("ann", "ann@example.net", "Europe/Berlin"),
             ("bo", "bo@[127.0.0.1]", ""),
@@ -372,20 +376,20 @@ mod tests {
             faults.look_at(&row, &settings());
         }
         let found: Vec<_> = faults.refused.iter().map(|(fault, refused)| (*fault, refused.count)).collect();
-        assert_eq!(found, [(Fault::Address, 1), (Fault::Zone, 1), (Fault::LongId, 1)]);
+        assert_eq!(found, [(RowFault::Address, 1), (RowFault::Zone, 1), (RowFault::LongId, 1)]);
         let said = |fault| faults.refused[&fault].to_string();
-        assert!(said(Fault::Address).starts_with("\n  acme/bo: has an IP address"), "{}", said(Fault::Address));
-        assert!(said(Fault::Zone).contains("acme/cy: \"localtime\" is not an IANA time zone"));
-        assert!(!said(Fault::Address).contains("127"));
+        assert!(said(RowFault::Address).starts_with("\n  acme/bo: has an IP address"), "{}", said(RowFault::Address));
+        assert!(said(RowFault::Zone).contains("acme/cy: \"localtime\" is not an IANA time zone"));
+        assert!(!said(RowFault::Address).contains("127"));
     }
 
     #[test]
     fn the_first_rows_of_a_fault_are_named_and_the_rest_is_counted() {
-        let mut faults = Faults::default();
+        let mut faults = FaultReport::default();
         for user in 0..NAMED + 3 {
-            faults.add(Fault::Address, &format!("acme/{user}"), "is too long");
+            faults.add(RowFault::Address, &format!("acme/{user}"), "is too long");
         }
-        let said = faults.refused[&Fault::Address].to_string();
+        let said = faults.refused[&RowFault::Address].to_string();
         assert!(said.ends_with("\n  and 3 more") && said.lines().count() == NAMED + 2, "{said}");
     }
 }

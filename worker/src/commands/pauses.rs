@@ -11,21 +11,21 @@ use jiff::Timestamp;
 use serde_json::json;
 use temporalio_client::Client;
 use tidings_model::{
-    pause::{Pause, PauseEnd, Paused, Scope},
+    pause::{Pause, PauseDetails, PauseEnd, PauseScope},
     settings::FormerNames,
 };
 use tidings_operations::{
     at_rate,
-    pauses::{self, Resumed, by_id, latest, running, scope},
+    pauses::{self, ResumeOutcome, by_id, latest_pause, parse_scope, running_workflows},
 };
-use tidings_services::{choices, installation::Refusal};
+use tidings_services::{choices, installation::ClaimRefusal};
 use uuid::Uuid;
 
 use crate::{
     Config,
-    args::{Reason, later},
-    error::Usage,
-    phrases::counted,
+    args::{RequiredReason, parse_future_time},
+    error::UsageError,
+    phrases::format_count,
     storage,
 };
 
@@ -57,16 +57,16 @@ looks by itself within an hour. After a failure, run the command again.";
 #[command(after_help = PAUSE_HELP)]
 pub struct PauseOptions {
     /// The keys: `tenant=`, `type=` or both joined by `and`, or `all`
-    #[arg(long = "where", value_name = "WORDS", value_parser = scope)]
-    scope: Scope,
+    #[arg(long = "where", value_name = "WORDS", value_parser = parse_scope)]
+    scope: PauseScope,
     /// The end of the pause: a time as in RFC 3339, or a span from now as in `2h 30m` or `14d` [default: until a resume]
-    #[arg(long, value_name = "TIME", value_parser = later, allow_hyphen_values = true)]
+    #[arg(long, value_name = "TIME", value_parser = parse_future_time, allow_hyphen_values = true)]
     until: Option<Timestamp>,
     /// Single messages of the tenant wait, too: bulk and transactional ones
     #[arg(long)]
     messages: bool,
     #[command(flatten)]
-    common: Common,
+    common: PauseCommonOptions,
 }
 
 /// The pause that ends.
@@ -74,19 +74,19 @@ pub struct PauseOptions {
 #[command(after_help = RESUME_HELP)]
 pub struct ResumeOptions {
     /// The keys, as in the command that paused them
-    #[arg(long = "where", value_name = "WORDS", value_parser = scope, required_unless_present = "id")]
-    scope: Option<Scope>,
+    #[arg(long = "where", value_name = "WORDS", value_parser = parse_scope, required_unless_present = "id")]
+    scope: Option<PauseScope>,
     /// The id of the pause, from `tidings pauses list`
     #[arg(long, value_name = "ID", conflicts_with = "scope")]
     id: Option<Uuid>,
     #[command(flatten)]
-    common: Common,
+    common: PauseCommonOptions,
 }
 
 #[derive(Debug, clap::Args)]
-struct Common {
+struct PauseCommonOptions {
     #[command(flatten)]
-    reason: Reason,
+    reason: RequiredReason,
     /// Signals per second to running keys, at most 1000
     #[arg(long, value_name = "N", default_value = "50", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rate: u32,
@@ -97,7 +97,7 @@ struct Common {
 
 /// The commands.
 #[derive(Debug, clap::Subcommand)]
-pub enum Command {
+pub enum PausesCommand {
     /// Lists the pauses in force: who, since when, until when and why
     #[command(after_help = "Examples:\n  tidings pauses list\n  tidings pauses list --all --json")]
     List {
@@ -115,40 +115,40 @@ pub(crate) async fn pause(options: PauseOptions, config: &Config) -> anyhow::Res
     let PauseOptions { scope, until, messages, common } = options;
     if messages && scope.tenant.is_none() && scope.digest_type.is_some() {
         let why = "--messages: single messages have no digest type; name their tenant, as in --where tenant=acme";
-        return Err(Usage(why.to_owned()).into());
+        return Err(UsageError(why.to_owned()).into());
     }
-    let order = common.reason.order()?;
-    let paused = Paused { by: order.by, why: order.why, since: Timestamp::now(), until };
+    let order = common.reason.into_order()?;
+    let paused = PauseDetails { by: order.by, why: order.why, since: Timestamp::now(), until };
     let unknown =
         scope.digest_type.as_ref().filter(|name| !config.digests.contains_key(config.names.digest_type(name)));
     if let Some(name) = unknown {
         anstream::eprintln!("note: tidings.toml has no [digest.{name}] here; the pause covers that digest type only");
     }
-    let temporal = connect(config).await?;
+    let temporal = connect_if_owned(config).await?;
     let store = storage::open(&config.database_url).await?;
-    let before = latest(&*store, &config.names, &scope).await?;
+    let before = latest_pause(&*store, &config.names, &scope).await?;
     let pause = store.pause(&scope, messages, &paused).await?;
     if !common.json {
-        anstream::println!("{}", line(&pause));
+        anstream::println!("{}", pause_line(&pause));
     }
     let with_messages = messages || before.is_some_and(|before| before.messages);
-    let woken = wake(temporal, &config.names, &scope, with_messages, common.rate).await;
-    Ok(report(&woken, common.json, &json!({"pause": pause})))
+    let woken = signal_running(temporal, &config.names, &scope, with_messages, common.rate).await;
+    Ok(print_signals(&woken, common.json, &json!({"pause": pause})))
 }
 
 /// Returns `false` if the pause has ended but a signal failed.
 pub(crate) async fn resume(options: ResumeOptions, config: &Config) -> anyhow::Result<bool> {
     let ResumeOptions { scope, id, common } = options;
-    let order = common.reason.order()?;
-    let temporal = connect(config).await?;
+    let order = common.reason.into_order()?;
+    let temporal = connect_if_owned(config).await?;
     let store = storage::open(&config.database_url).await?;
-    let entry = order.entry("resume", Timestamp::now());
+    let entry = order.audit_entry("resume", Timestamp::now());
     let known = match (&scope, id) {
-        (Some(scope), _) => latest(&*store, &config.names, scope).await?,
+        (Some(scope), _) => latest_pause(&*store, &config.names, scope).await?,
         (None, id) => {
             let id = id.unwrap_or_default();
             let found = by_id(&*store, id).await?;
-            Some(found.ok_or_else(|| Usage(format!("there is no pause {id}; see tidings pauses list --all")))?)
+            Some(found.ok_or_else(|| UsageError(format!("there is no pause {id}; see tidings pauses list --all")))?)
         }
     };
     let Some(known) = known else {
@@ -156,22 +156,22 @@ pub(crate) async fn resume(options: ResumeOptions, config: &Config) -> anyhow::R
         anstream::println!("{}", if common.json { "null".to_owned() } else { format!("{scope} is not paused") });
         return Ok(true);
     };
-    let Resumed { ended, still } = pauses::resume(&*store, &config.names, &known, &entry).await?;
+    let ResumeOutcome { ended, still } = pauses::resume(&*store, &config.names, &known, &entry).await?;
     if !common.json {
         let said = if ended.is_some() { "is resumed" } else { "was not paused any more" };
         anstream::println!("{} {said}", known.scope);
         for other in &still {
-            anstream::eprintln!("still in force: {}", line(other));
+            anstream::eprintln!("still in force: {}", pause_line(other));
         }
     }
-    let woken = wake(temporal, &config.names, &known.scope, known.messages, common.rate).await;
-    Ok(report(&woken, common.json, &json!({"ended": ended, "still": still})))
+    let woken = signal_running(temporal, &config.names, &known.scope, known.messages, common.rate).await;
+    Ok(print_signals(&woken, common.json, &json!({"ended": ended, "still": still})))
 }
 
-pub(crate) async fn run(Command::List { all, json }: Command, config: &Config) -> anyhow::Result<bool> {
+pub(crate) async fn run(PausesCommand::List { all, json }: PausesCommand, config: &Config) -> anyhow::Result<bool> {
     let pauses = storage::open(&config.database_url).await?.pauses(all, Timestamp::now()).await?;
     for pause in &pauses {
-        anstream::println!("{}", if json { json!(pause).to_string() } else { line(pause) });
+        anstream::println!("{}", if json { json!(pause).to_string() } else { pause_line(pause) });
     }
     if pauses.is_empty() && !json {
         anstream::println!("nothing is paused");
@@ -181,14 +181,14 @@ pub(crate) async fn run(Command::List { all, json }: Command, config: &Config) -
 
 /// Checks who owns the namespace first (rule 50). The inner error means that Temporal is unreachable: pauses
 /// should work even then.
-async fn connect(config: &Config) -> anyhow::Result<anyhow::Result<Client>> {
+async fn connect_if_owned(config: &Config) -> anyhow::Result<anyhow::Result<Client>> {
     match crate::installation::connect(config).await {
-        Err(error) if error.is::<Refusal>() => Err(error),
+        Err(error) if error.is::<ClaimRefusal>() => Err(error),
         connected => Ok(connected),
     }
 }
 
-fn line(pause: &Pause) -> String {
+fn pause_line(pause: &Pause) -> String {
     let Pause { id, scope, messages, paused, ended } = pause;
     let messages = if *messages { ", with single messages" } else { "" };
     let ended = ended.as_ref().map(|PauseEnd { at, by, why }| format!("; ended by {by} at {at:.0}: {why}"));
@@ -196,32 +196,33 @@ fn line(pause: &Pause) -> String {
 }
 
 #[derive(Default)]
-struct Woken {
+struct SignalCounts {
     signalled: u64,
     failed: u64,
 }
 
-impl fmt::Display for Woken {
+impl fmt::Display for SignalCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} signalled, {} failed", counted(self.signalled, "running workflow"), self.failed)
+        write!(f, "{} signalled, {} failed", format_count(self.signalled, "running workflow"), self.failed)
     }
 }
 
 /// Signals running keys, and with `messages` the tenant's single messages. Ended workflows need no signal.
-async fn wake(
+async fn signal_running(
     temporal: anyhow::Result<Client>,
     names: &FormerNames,
-    scope: &Scope,
+    scope: &PauseScope,
     messages: bool,
     rate: u32,
-) -> anyhow::Result<Woken> {
+) -> anyhow::Result<SignalCounts> {
     let temporal = &temporal?;
-    let ids =
-        running(temporal, names, scope, messages).await.context("Temporal does not list the running workflows")?;
+    let ids = running_workflows(temporal, names, scope, messages)
+        .await
+        .context("Temporal does not list the running workflows")?;
     let style = ProgressStyle::with_template("{bar:30} {pos} of {len} signals, {eta} left")?;
     let bar = ProgressBar::new(ids.len() as u64).with_style(style);
-    let mut woken = Woken::default();
-    let send = |id: String| async move { (choices::signal(temporal, id.clone()).await, id) };
+    let mut woken = SignalCounts::default();
+    let send = |id: String| async move { (choices::signal_workflow(temporal, id.clone()).await, id) };
     at_rate(ids, rate, send, |(answer, id)| {
         match answer {
             Ok(()) => woken.signalled += 1,
@@ -238,7 +239,7 @@ async fn wake(
 }
 
 /// Returns `false` if a signal failed.
-fn report(woken: &anyhow::Result<Woken>, as_json: bool, answer: &serde_json::Value) -> bool {
+fn print_signals(woken: &anyhow::Result<SignalCounts>, as_json: bool, answer: &serde_json::Value) -> bool {
     match woken {
         Ok(woken) if as_json => {
             let mut answer = answer.clone();
@@ -266,13 +267,13 @@ mod tests {
         let at = |second| Timestamp::from_second(second).unwrap();
         let pause = Pause {
             id: Uuid::nil(),
-            scope: Scope { tenant: Some("acme".into()), digest_type: None },
+            scope: PauseScope { tenant: Some("acme".into()), digest_type: None },
             messages: true,
-            paused: Paused { by: "ann".into(), why: "wrong prices".into(), since: at(0), until: None },
+            paused: PauseDetails { by: "ann".into(), why: "wrong prices".into(), since: at(0), until: None },
             ended: Some(PauseEnd { at: at(60), by: "carol".into(), why: "prices fixed".into() }),
         };
         assert_eq!(
-            line(&pause),
+            pause_line(&pause),
             "00000000-0000-0000-0000-000000000000  tenant=acme, with single messages  paused by ann since \
              1970-01-01T00:00:00Z: wrong prices; ended by carol at 1970-01-01T00:01:00Z: prices fixed"
         );

@@ -4,15 +4,15 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
-use tidings_model::{Key, command::Order, records::Preferences, when};
-use tidings_operations::rows::Row;
-use tidings_services::choices::{self, Chosen, Error, PreferencesView, capped_from};
+use tidings_model::{Key, command::CommandContext, records::Preferences, when};
+use tidings_operations::rows::InputRow;
+use tidings_services::choices::{self, PreferencesError, PreferencesView, StoredPreferences, capped_from};
 
 use crate::{
     Config,
-    args::{OptionalReason, later},
-    line_input::{self, Rejection, Report},
-    preference_store::{PreferenceStore, usage},
+    args::{OptionalReason, parse_future_time},
+    line_input::{self, LineRejection, LineReport},
+    preference_store::{PreferenceStore, to_usage_error},
 };
 
 const EXAMPLES: &str = "\
@@ -30,7 +30,7 @@ In a part of the key, / is written %2F and % is written %25.";
 /// The commands.
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = EXAMPLES)]
-pub enum Command {
+pub enum PreferencesCommand {
     /// Shows the chosen and the effective settings, and when a window would be due
     #[command(after_help = "Example: tidings preferences get acme/activity/ann --json")]
     Get {
@@ -46,7 +46,7 @@ pub enum Command {
         after_help = "Examples:\n  tidings preferences set acme/activity/ann --cadence 'daily 08:00' --at 18:30\n  \
         tidings preferences set acme/activity/ann --off share --revision 3"
     )]
-    Set(Box<Set>),
+    Set(Box<PreferencesSetOptions>),
     /// Replaces the settings of many recipients that the file has columns for; importing twice changes nothing
     #[command(after_help = "The first line names the columns: tenant,digest,user are required, \
         cadence,zone,at,quiet,off,paused_until are not. What has no column stays, and an empty value clears it.\n\
@@ -67,12 +67,12 @@ pub enum Command {
 
 /// The key, the changes, the operator and the reason.
 #[derive(Debug, clap::Args)]
-pub struct Set {
+pub struct PreferencesSetOptions {
     /// The key
     #[arg(value_name = "TENANT/TYPE/USER")]
     key: Key,
     #[command(flatten)]
-    changes: Changes,
+    changes: PreferenceChanges,
     /// Change only this revision, as `get` shows it; if another change came first, show that and exit with 1
     #[arg(long, value_name = "N")]
     revision: Option<u64>,
@@ -84,40 +84,40 @@ pub struct Set {
 }
 
 /// Returns `false` if a line was rejected or the revision has changed.
-pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
+pub(crate) async fn run(command: PreferencesCommand, config: &Config) -> anyhow::Result<bool> {
     match command {
-        Command::Get { key, json } => show(&PreferenceStore::open(config).await?, &key, json).await,
-        Command::Set(set) => set.run(config).await,
-        Command::Import { file, reason, json } => {
-            import(&file, &reason.order("tidings preferences import")?, json, config).await
+        PreferencesCommand::Get { key, json } => show(&PreferenceStore::open(config).await?, &key, json).await,
+        PreferencesCommand::Set(set) => set.run(config).await,
+        PreferencesCommand::Import { file, reason, json } => {
+            import(&file, &reason.into_order("tidings preferences import")?, json, config).await
         }
     }
 }
 
-impl Set {
+impl PreferencesSetOptions {
     async fn run(self, config: &Config) -> anyhow::Result<bool> {
         let Self { key, changes, revision, reason, json } = self;
-        let order = reason.order("tidings preferences set")?;
+        let order = reason.into_order("tidings preferences set")?;
         let mut preferences = PreferenceStore::open(config).await?;
         let now = Timestamp::now();
-        let change = |chosen| changes.clone().over(chosen, now);
+        let change = |chosen| changes.clone().apply_to(chosen, now);
         let (store, settings) = (&*preferences.store, &preferences.settings);
-        let done = match choices::change(store, settings, &key, change, revision, &order, now).await {
-            Ok(Chosen { changed, .. }) => {
+        let done = match choices::update_preferences(store, settings, &key, change, revision, &order, now).await {
+            Ok(StoredPreferences { changed, .. }) => {
                 if changed {
-                    preferences.tell(&key).await;
+                    preferences.notify_workflows(&key).await;
                 } else {
                     anstream::eprintln!("nothing changed");
                 }
                 true
             }
-            Err(conflict @ Error::Conflict(current)) => {
+            Err(conflict @ PreferencesError::Conflict(current)) => {
                 anstream::eprintln!(
                     "nothing changed: {conflict}. Read them below, then repeat with --revision {current}"
                 );
                 false
             }
-            Err(error) => return Err(usage(error)),
+            Err(error) => return Err(to_usage_error(error)),
         };
         show(&preferences, &key, json).await?;
         Ok(done)
@@ -125,7 +125,7 @@ impl Set {
 }
 
 async fn show(preferences: &PreferenceStore<'_>, key: &Key, json: bool) -> anyhow::Result<bool> {
-    let unknown = || usage(Error::UnknownType(key.digest_type.clone()));
+    let unknown = || to_usage_error(PreferencesError::UnknownType(key.digest_type.clone()));
     let settings = preferences.settings.digest(key).ok_or_else(unknown)?;
     let facts = preferences.store.facts(key).await?;
     let (limits, now) = (preferences.settings.frequency_limits(settings), Timestamp::now());
@@ -142,7 +142,7 @@ const NONE: &str = "none";
 /// Flag by flag. What is not named stays.
 #[derive(Clone, Debug, Default, Args)]
 #[group(required = true, multiple = true)]
-pub(crate) struct Changes {
+pub(crate) struct PreferenceChanges {
     /// The cadence, as tidings.toml writes it: `daily 08:00`
     #[arg(long, value_name = "WORDS")]
     cadence: Option<String>,
@@ -162,19 +162,19 @@ pub(crate) struct Changes {
     #[arg(long, value_name = "CATEGORY")]
     on: Vec<String>,
     /// Pauses all messages until then: a time as in RFC 3339, or a span from now as in `14d`
-    #[arg(long, value_name = "TIME", value_parser = pause)]
+    #[arg(long, value_name = "TIME", value_parser = parse_pause)]
     pause_until: Option<Timestamp>,
     /// Ends the pause
     #[arg(long, conflicts_with = "pause_until")]
     resume: bool,
     /// A setting to reset to the configuration. Repeat the option for several
     #[arg(long, value_name = "FIELD", value_enum)]
-    clear: Vec<Field>,
+    clear: Vec<PreferenceField>,
 }
 
 /// A setting that `--clear` resets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Field {
+enum PreferenceField {
     Cadence,
     Zone,
     At,
@@ -183,17 +183,17 @@ enum Field {
     Pause,
 }
 
-impl Changes {
+impl PreferenceChanges {
     /// This also removes an expired pause.
-    pub fn over(self, mut chosen: Preferences, now: Timestamp) -> Preferences {
+    pub fn apply_to(self, mut chosen: Preferences, now: Timestamp) -> Preferences {
         for field in &self.clear {
             match field {
-                Field::Cadence => chosen.cadence = None,
-                Field::Zone => chosen.zone = None,
-                Field::At => chosen.at = None,
-                Field::Quiet => chosen.quiet = None,
-                Field::Off => chosen.off.clear(),
-                Field::Pause => chosen.paused_until = None,
+                PreferenceField::Cadence => chosen.cadence = None,
+                PreferenceField::Zone => chosen.zone = None,
+                PreferenceField::At => chosen.at = None,
+                PreferenceField::Quiet => chosen.quiet = None,
+                PreferenceField::Off => chosen.off.clear(),
+                PreferenceField::Pause => chosen.paused_until = None,
             }
         }
         chosen.off.extend(self.off);
@@ -203,21 +203,21 @@ impl Changes {
             cadence: self.cadence.or(chosen.cadence),
             zone: self.zone.or(chosen.zone),
             at: self.at.or(chosen.at),
-            quiet: quiet(self.quiet).or(chosen.quiet),
+            quiet: parse_quiet(self.quiet).or(chosen.quiet),
             off: chosen.off,
             paused_until: self.pause_until.or(kept),
         }
     }
 }
 
-fn pause(text: &str) -> Result<Timestamp, String> {
+fn parse_pause(text: &str) -> Result<Timestamp, String> {
     // A span from now leaves fractions of a second.
-    let until = later(text)?;
+    let until = parse_future_time(text)?;
     Ok(Timestamp::from_second(until.as_second()).unwrap_or(until))
 }
 
 /// Returns `None` if unset, and an empty list for a single `none`.
-fn quiet(words: Vec<String>) -> Option<Vec<String>> {
+fn parse_quiet(words: Vec<String>) -> Option<Vec<String>> {
     match words.as_slice() {
         [] => None,
         [none] if none == NONE => Some(Vec::new()),
@@ -229,45 +229,51 @@ const COLUMNS: [&str; 9] = ["tenant", "digest", "user", "cadence", "zone", "at",
 const REQUIRED: [&str; 3] = ["tenant", "digest", "user"];
 
 /// Imports all valid lines. Returns `false` if any was rejected.
-async fn import(file: &Path, order: &Order, json: bool, config: &Config) -> anyhow::Result<bool> {
-    let (bar, input) = line_input::open(file)?;
+async fn import(file: &Path, order: &CommandContext, json: bool, config: &Config) -> anyhow::Result<bool> {
+    let (bar, input) = line_input::open_input(file)?;
     let table = line_input::table(input, &COLUMNS, &REQUIRED)?;
     let mut people = PreferenceStore::open(config).await?;
-    let mut report = Report::new(json, bar);
+    let mut report = LineReport::new(json, bar);
     for line in table {
         let put = match line? {
-            Ok(row) => put(&mut people, &row, order).await?,
+            Ok(row) => store_row(&mut people, &row, order).await?,
             Err(wrong) => Err(wrong.into()),
         };
         match put {
-            Ok(()) => report.accepted(1),
-            Err(rejection) => report.rejected(&rejection),
+            Ok(()) => report.count_accepted(1),
+            Err(rejection) => report.report_rejection(&rejection),
         }
     }
-    Ok(report.end("preferences"))
+    Ok(report.print_totals("preferences"))
 }
 
 /// Signals the key's workflow if something changed.
-async fn put(people: &mut PreferenceStore<'_>, row: &Row, order: &Order) -> anyhow::Result<Result<(), Rejection>> {
-    let rejected = |(field, problem): (String, String)| Ok(Err(Rejection::new(row.line, &field, &problem)));
-    let (key, chosen) = match read(|column| row.value(column)) {
+async fn store_row(
+    people: &mut PreferenceStore<'_>,
+    row: &InputRow,
+    order: &CommandContext,
+) -> anyhow::Result<Result<(), LineRejection>> {
+    let rejected = |(field, problem): (String, String)| Ok(Err(LineRejection::new(row.line, &field, &problem)));
+    let (key, chosen) = match parse_row(|column| row.value(column)) {
         Ok(read) => read,
         Err(problem) => return rejected(problem),
     };
     let has = |column: &str| row.get(column).is_some();
-    let change = |before| changed(before, chosen.clone(), has);
-    match choices::change(&*people.store, &people.settings, &key, change, None, order, Timestamp::now()).await {
-        Ok(Chosen { changed: true, .. }) => people.tell(&key).await,
+    let change = |before| merge_columns(before, chosen.clone(), has);
+    match choices::update_preferences(&*people.store, &people.settings, &key, change, None, order, Timestamp::now())
+        .await
+    {
+        Ok(StoredPreferences { changed: true, .. }) => people.notify_workflows(&key).await,
         Ok(_) => {}
-        Err(error @ (Error::Store(_) | Error::Conflict(_))) => return Err(error.into()),
-        Err(Error::Invalid(invalid)) => return rejected((invalid.field, invalid.problem)),
-        Err(error @ Error::UnknownType(_)) => return rejected(("digest".to_owned(), error.to_string())),
+        Err(error @ (PreferencesError::Store(_) | PreferencesError::Conflict(_))) => return Err(error.into()),
+        Err(PreferencesError::Invalid(invalid)) => return rejected((invalid.field, invalid.problem)),
+        Err(error @ PreferencesError::UnknownType(_)) => return rejected(("digest".to_owned(), error.to_string())),
     }
     Ok(Ok(()))
 }
 
 /// A missing column changes nothing; otherwise this file would end pauses and turn categories on again.
-fn changed(before: Preferences, chosen: Preferences, has: impl Fn(&str) -> bool) -> Preferences {
+fn merge_columns(before: Preferences, chosen: Preferences, has: impl Fn(&str) -> bool) -> Preferences {
     Preferences {
         cadence: if has("cadence") { chosen.cadence } else { before.cadence },
         zone: if has("zone") { chosen.zone } else { before.zone },
@@ -279,20 +285,20 @@ fn changed(before: Preferences, chosen: Preferences, has: impl Fn(&str) -> bool)
 }
 
 /// The error is the wrong field and the remedy.
-fn read(value: impl Fn(&str) -> String) -> Result<(Key, Preferences), (String, String)> {
+fn parse_row(value: impl Fn(&str) -> String) -> Result<(Key, Preferences), (String, String)> {
     let key = Key::new(value("tenant"), value("digest"), value("user"));
     let key = key.map_err(|invalid| (invalid.field, invalid.problem))?;
     let text = |column| Some(value(column)).filter(|text| !text.is_empty());
     let list =
         |column| value(column).split(';').map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned).collect();
     let paused_until = text("paused_until").map(|written| {
-        when::time(&written).map_err(|problem| ("paused_until".to_owned(), format!("{written:?} {problem}")))
+        when::parse_time(&written).map_err(|problem| ("paused_until".to_owned(), format!("{written:?} {problem}")))
     });
     let preferences = Preferences {
         cadence: text("cadence"),
         zone: text("zone"),
         at: text("at"),
-        quiet: quiet(list("quiet")),
+        quiet: parse_quiet(list("quiet")),
         off: list("off").into_iter().collect(),
         paused_until: paused_until.transpose()?,
     };
@@ -311,12 +317,12 @@ mod tests {
     #[test]
     fn a_pause_ends_at_a_time_or_after_a_span_with_days() {
         let days = |days: i64| Timestamp::now() + SignedDuration::from_hours(24 * days);
-        let until = pause("14d").unwrap();
+        let until = parse_pause("14d").unwrap();
         assert!(days(13) < until && until < days(15) && until.subsec_nanosecond() == 0, "{until}");
-        assert!(pause("2h 30m").unwrap() < days(1));
-        assert_eq!(pause("2126-12-01T08:00:00Z").unwrap().to_string(), "2126-12-01T08:00:00Z");
-        assert_eq!(pause("9999-12-31T23:59:59Z").unwrap().to_string(), "9999-12-30T22:00:00Z");
-        assert!(pause("soon").is_err() && pause("2001-01-01T00:00:00Z").is_err());
+        assert!(parse_pause("2h 30m").unwrap() < days(1));
+        assert_eq!(parse_pause("2126-12-01T08:00:00Z").unwrap().to_string(), "2126-12-01T08:00:00Z");
+        assert_eq!(parse_pause("9999-12-31T23:59:59Z").unwrap().to_string(), "9999-12-30T22:00:00Z");
+        assert!(parse_pause("soon").is_err() && parse_pause("2001-01-01T00:00:00Z").is_err());
     }
 
     #[test]
@@ -331,15 +337,15 @@ mod tests {
             paused_until: Some(later),
             ..Preferences::default()
         };
-        assert_eq!(Changes::default().over(chosen.clone(), now), chosen);
-        let changes = Changes {
+        assert_eq!(PreferenceChanges::default().apply_to(chosen.clone(), now), chosen);
+        let changes = PreferenceChanges {
             cadence: Some("hourly".into()),
             quiet: words(&["none"]),
             off: words(&["mention"]),
             on: words(&["like", "nothing"]),
             resume: true,
-            clear: vec![Field::Zone, Field::Cadence],
-            ..Changes::default()
+            clear: vec![PreferenceField::Zone, PreferenceField::Cadence],
+            ..PreferenceChanges::default()
         };
         let expected = Preferences {
             cadence: Some("hourly".into()),
@@ -347,8 +353,8 @@ mod tests {
             off: ["share".to_owned(), "mention".to_owned()].into(),
             ..Preferences::default()
         };
-        assert_eq!(changes.over(chosen.clone(), now), expected);
-        assert_eq!(Changes::default().over(chosen, later).paused_until, None, "a pause that is over");
+        assert_eq!(changes.apply_to(chosen.clone(), now), expected);
+        assert_eq!(PreferenceChanges::default().apply_to(chosen, later).paused_until, None, "a pause that is over");
     }
 
     #[test]
@@ -361,9 +367,9 @@ mod tests {
             ..Preferences::default()
         };
         let weekly = Preferences { cadence: Some("weekly mon 09:00".into()), ..Preferences::default() };
-        let after = changed(before.clone(), weekly.clone(), |column| ["cadence", "zone"].contains(&column));
+        let after = merge_columns(before.clone(), weekly.clone(), |column| ["cadence", "zone"].contains(&column));
         assert_eq!((after.cadence.as_deref(), after.zone.as_deref()), (Some("weekly mon 09:00"), None));
         assert_eq!((&after.off, after.paused_until), (&before.off, before.paused_until));
-        assert_eq!(changed(before, weekly.clone(), |_| true), weekly);
+        assert_eq!(merge_columns(before, weekly.clone(), |_| true), weekly);
     }
 }

@@ -34,7 +34,7 @@ In a part of TENANT/USER, / is written %2F and % is written %25.";
 /// The commands.
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = EXAMPLES)]
-pub enum Command {
+pub enum RecipientsCommand {
     /// Adds people, or replaces what the file has columns for; importing twice changes nothing
     #[command(after_help = "The first line names the columns: tenant,user,address are required, \
         name,zone,locale are not. What has no column stays, and an empty value clears it.\n\n  tenant,user,address,name,zone,locale\n  \
@@ -56,10 +56,10 @@ pub enum Command {
         tidings recipients list --tenant acme --zone Europe/Berlin --limit 500\n  \
         tidings recipients list --tenant acme --address ann@acme.example\n\n\
         A page that is not the last one ends with a cursor for --after.")]
-    List(ListOptions),
+    List(RecipientListOptions),
     /// Shows a person: the directory, what is in force for each digest type, suppressions and recent digests
     #[command(after_help = "Example: tidings recipients show acme/ann --json")]
-    Show(show::Options),
+    Show(show::RecipientShowOptions),
     /// Writes everything that is held about a person as JSON, with addresses and messages
     #[command(after_help = "Examples:\n  \
         tidings recipients export acme/ann --out ann.json\n  \
@@ -78,7 +78,7 @@ pub enum Command {
         tidings recipients erase acme/ann --why 'request of 24 November'\n\n\
         Stop the producers first. Pending events are dropped, and need a worker. After a crash, run the command again.\n\
         Events about the person that other people received stay; see docs/recipients.md.")]
-    Erase(erase::Options),
+    Erase(erase::EraseOptions),
     /// Gives a person another id: choices, consent, open windows, waiting messages and links go on under it
     #[command(after_help = "Example: tidings recipients rename acme/ann acme/anna --why 'new login'\n\n\
         Let the producers use the new id first. What waits needs a worker. After a crash, or where producers were late, run the \
@@ -91,22 +91,22 @@ pub enum Command {
 }
 
 /// Returns `false` if a line was rejected, nothing is stored about the person, or the work is incomplete.
-pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
+pub(crate) async fn run(command: RecipientsCommand, config: &Config) -> anyhow::Result<bool> {
     match command {
-        Command::Import { file, rate, json } => import::run(&file, rate, json, config).await,
-        Command::List(options) => list(options, config).await,
-        Command::Show(options) => show::run(options, config).await,
-        Command::Erase(options) => erase::run(options, config).await,
-        Command::Rename(options) => erase::move_person(MoveKind::Rename, options, config).await,
-        Command::Merge(options) => erase::move_person(MoveKind::Merge, options, config).await,
-        Command::Export { person, out } => export::run(&person, out.as_deref(), config).await,
+        RecipientsCommand::Import { file, rate, json } => import::run(&file, rate, json, config).await,
+        RecipientsCommand::List(options) => list(options, config).await,
+        RecipientsCommand::Show(options) => show::run(options, config).await,
+        RecipientsCommand::Erase(options) => erase::run(options, config).await,
+        RecipientsCommand::Rename(options) => erase::move_person(MoveKind::Rename, options, config).await,
+        RecipientsCommand::Merge(options) => erase::move_person(MoveKind::Merge, options, config).await,
+        RecipientsCommand::Export { person, out } => export::run(&person, out.as_deref(), config).await,
     }
 }
 
 /// The filter, the page and the form of the answer.
 #[derive(Debug, clap::Args)]
 #[command(mut_arg("limit", |arg| arg.help("The largest number of people")))]
-pub struct ListOptions {
+pub struct RecipientListOptions {
     #[command(flatten)]
     filter: RecipientFilter,
     #[command(flatten)]
@@ -119,11 +119,11 @@ pub struct ListOptions {
     json: bool,
 }
 
-async fn list(options: ListOptions, config: &Config) -> anyhow::Result<bool> {
-    let ListOptions { filter, page, addresses, json: as_json } = options;
+async fn list(options: RecipientListOptions, config: &Config) -> anyhow::Result<bool> {
+    let RecipientListOptions { filter, page, addresses, json: as_json } = options;
     let store = storage::open(&config.database_url).await?;
     let listed = store.recipients(&RecipientFilter { page: page.into(), ..filter }).await?;
-    page::print(listed, as_json, |row| if as_json { in_json(row, addresses) } else { in_words(row, addresses) });
+    page::print_page(listed, as_json, |row| if as_json { in_json(row, addresses) } else { in_words(row, addresses) });
     Ok(true)
 }
 

@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 use serde_json::json;
 use tidings_model::{
     Key,
-    command::{Hold, Reopened},
-    troubled_run::Resolution,
+    command::{HoldCommand, ReopenResult},
+    troubled_run::RunResolution,
 };
-use tidings_operations::recover::{EndedRun, OpenDigest, Recovered, Recovery};
+use tidings_operations::recover::{EndedRun, OpenDigest, RecoveryReport, RunRecovery};
 use uuid::Uuid;
 
-use crate::{Config, args::Reason, client, commands::digest, phrases::counted, storage};
+use crate::{Config, args::RequiredReason, client, commands::digest, phrases::format_count, storage};
 
 /// The run, the operator and the reason.
 #[derive(Debug, clap::Args)]
@@ -22,7 +22,7 @@ use crate::{Config, args::Reason, client, commands::digest, phrases::counted, st
     workflow type or task queue, which no worker can execute, is terminated first. A hold of the last run comes back. Then the \
     digests that the runs had on their way go out, and their events are emitted again; those that the ledger has in a digest \
     already change nothing. It waits for up to a minute for each of those digests.")]
-pub struct Options {
+pub struct RecoverOptions {
     /// The key
     #[arg(value_name = "TENANT/TYPE/USER")]
     key: Key,
@@ -30,7 +30,7 @@ pub struct Options {
     #[arg(long, value_name = "ID")]
     run: Option<Uuid>,
     #[command(flatten)]
-    reason: Reason,
+    reason: RequiredReason,
     /// Only list the digests and events to recover
     #[arg(long)]
     dry_run: bool,
@@ -40,47 +40,48 @@ pub struct Options {
 }
 
 /// Returns `false` if a digest was refused, or the history of an earlier run is gone.
-pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<bool> {
-    let Options { key, run, reason, dry_run, json: as_json } = options;
-    let order = reason.order()?;
+pub(crate) async fn run(options: RecoverOptions, config: &Config) -> anyhow::Result<bool> {
+    let RecoverOptions { key, run, reason, dry_run, json: as_json } = options;
+    let order = reason.into_order()?;
     let temporal = crate::installation::connect(config).await?;
     let store = storage::open(&config.database_url).await?;
     let events = client::connect(config).await?;
     let run = run.map(|run| run.to_string());
     let (store, task_queue, run_id) = (&*store, config.task_queue.as_str(), run.as_deref());
-    let recovery = Recovery { temporal: &temporal, events: &events, task_queue, store, key: &key, run_id };
-    let recovered = if dry_run { recovery.dry_run().await? } else { recovery.run(&order, Resolution::ByHand).await? };
+    let recovery = RunRecovery { temporal: &temporal, events: &events, task_queue, store, key: &key, run_id };
+    let recovered =
+        if dry_run { recovery.dry_run().await? } else { recovery.run(&order, RunResolution::ByHand).await? };
     let text = if as_json { json!(recovered).to_string() } else { in_words(&key, &recovered, dry_run) };
     anstream::println!("{text}");
     Ok(recovered.gone.is_empty() && recovered.digests.iter().all(|digest| digest.refused.is_none()))
 }
 
-fn in_words(key: &Key, recovered: &Recovered, dry_run: bool) -> String {
-    let Recovered { run_id, ended, earlier, hold, digests, events, retracts, returned, gone } = recovered;
+fn in_words(key: &Key, recovered: &RecoveryReport, dry_run: bool) -> String {
+    let RecoveryReport { run_id, ended, earlier, hold, digests, events, retracts, returned, gone } = recovered;
     let mut text = format!("{key}: run {run_id} {ended}");
     for EndedRun { run_id, ended, .. } in earlier {
         // Writing to a string cannot fail, here and below.
         let _ = write!(text, "\n  and run {run_id} {ended}");
     }
-    if let Some(Hold { order, until }) = hold {
+    if let Some(HoldCommand { order, until }) = hold {
         let until = until.map_or_else(|| "released".to_owned(), |at| format!("{at:.0}"));
         let again = if dry_run { "would be on hold again" } else { "is on hold again" };
         let _ = write!(text, "\n  the key {again} until {until}, by {}: {}", order.by, order.why);
     }
     for OpenDigest { digest_id, events, refused } in digests {
         let told = if dry_run {
-            format!("digest {digest_id} would be reopened with {}", counted(*events, "event"))
+            format!("digest {digest_id} would be reopened with {}", format_count(*events, "event"))
         } else {
-            digest::reopened(*digest_id, &Reopened { events: *events, refused: refused.clone() })
+            digest::describe_reopened(*digest_id, &ReopenResult { events: *events, refused: refused.clone() })
         };
         let _ = write!(text, "\n  {told}");
     }
-    let what = format!("{} and {}", counted(*events, "event"), counted(*retracts, "retract"));
+    let what = format!("{} and {}", format_count(*events, "event"), format_count(*retracts, "retract"));
     let told = if dry_run { "would be emitted" } else { "emitted" };
     let _ = write!(text, "\n  {what} {told} again; what the ledger knows changes nothing");
     if *returned > 0 {
         let opens = if dry_run { "would open" } else { "open" };
-        let _ = write!(text, "\n  {} that failed digests returned {opens} a window", counted(*returned, "event"));
+        let _ = write!(text, "\n  {} that failed digests returned {opens} a window", format_count(*returned, "event"));
     }
     for run in gone {
         let _ = write!(
@@ -93,7 +94,7 @@ fn in_words(key: &Key, recovered: &Recovered, dry_run: bool) -> String {
 
 #[cfg(test)]
 mod tests {
-    use tidings_model::command::Order;
+    use tidings_model::command::CommandContext;
 
     use super::*;
 
@@ -103,12 +104,12 @@ mod tests {
         let open = |refused| OpenDigest { digest_id: Uuid::nil(), events: 2, refused };
         let digests = vec![open(None), open(Some("it was sent".to_owned()))];
         let (run_id, gone) = ("run-1".to_owned(), vec!["run-0".to_owned()]);
-        let order = Order { by: "bo".to_owned(), why: "wrong prices".to_owned() };
-        let recovered = Recovered {
+        let order = CommandContext { by: "bo".to_owned(), why: "wrong prices".to_owned() };
+        let recovered = RecoveryReport {
             run_id,
             ended: "terminated",
             earlier: Vec::new(),
-            hold: Some(Hold { order, until: None }),
+            hold: Some(HoldCommand { order, until: None }),
             digests,
             events: 3,
             retracts: 1,

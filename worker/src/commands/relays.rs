@@ -7,23 +7,23 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::json;
 use tidings_mail::{
-    mime::{Draft, MessageKind, Party},
-    smtp::{AttemptOutcome, Lane, Timeouts},
+    mime::{MessageDraft, MessageKind, MessageParty},
+    smtp::{AttemptOutcome, SendLane, SmtpTimeouts},
 };
 use tidings_model::{
     EmailAddress, RelaysToday,
-    attempt::{AttemptClass, Phase},
+    attempt::{AttemptClass, AttemptPhase},
     breaker,
-    settings::{Stream, StreamName, UnknownRecipients},
+    settings::{StreamName, StreamSettings, UnknownRecipients},
 };
-use tidings_services::relays::{BreakerCommand, ExplainedRefusal, RelayView, Relays};
+use tidings_services::relays::{BreakerCommand, ExplainedRefusal, RelaySet, RelayView};
 use uuid::Uuid;
 
 use crate::{
     Config,
     args::OptionalReason,
-    config::{self, Relay},
-    error::Usage,
+    config::{self, RelayConfig},
+    error::UsageError,
     storage,
 };
 
@@ -46,7 +46,7 @@ itself, and tries the relay again with one message at a time; see docs/delivery.
 /// The commands.
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = EXAMPLES)]
-pub enum Command {
+pub enum RelaysCommand {
     /// Lists the relays with their streams and breakers
     #[command(after_help = "Example: tidings relays list --json")]
     List {
@@ -73,15 +73,15 @@ pub enum Command {
     #[command(after_help = "Examples:\n  \
         tidings relays open ses --why 'they are moving, ticket 812'\n  \
         tidings relays open ses --tenant acme --why 'they bought a list'")]
-    Open(Options),
+    Open(BreakerCommandOptions),
     /// Closes a relay's breaker: the relay gets messages again, and waiting ones go out within five minutes
     #[command(after_help = "Example: tidings relays close ses --why 'the new password is in place'")]
-    Close(Options),
+    Close(BreakerCommandOptions),
 }
 
 /// The relay, the operator and the reason.
 #[derive(Debug, clap::Args)]
-pub struct Options {
+pub struct BreakerCommandOptions {
     /// The relay: [relay.NAME] of tidings.toml, or `default` for the one of `smtp_url`
     #[arg(value_name = "NAME")]
     name: String,
@@ -96,20 +96,20 @@ pub struct Options {
 }
 
 /// Returns `false` if the test failed.
-pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
+pub(crate) async fn run(command: RelaysCommand, config: &Config) -> anyhow::Result<bool> {
     match command {
-        Command::List { json } => list(config, json).await,
-        Command::Show { name, json } => show(&name, config, json).await,
-        Command::Test(options) => test(options, config).await,
-        Command::Open(options) => change(BreakerCommand::Open, options, config).await,
-        Command::Close(options) => change(BreakerCommand::Close, options, config).await,
+        RelaysCommand::List { json } => list(config, json).await,
+        RelaysCommand::Show { name, json } => show(&name, config, json).await,
+        RelaysCommand::Test(options) => test(options, config).await,
+        RelaysCommand::Open(options) => change_breaker(BreakerCommand::Open, options, config).await,
+        RelaysCommand::Close(options) => change_breaker(BreakerCommand::Close, options, config).await,
     }
 }
 
 async fn list(config: &Config, json: bool) -> anyhow::Result<bool> {
-    let settings = config.unsigned();
+    let settings = config.unchecked_settings();
     let breakers = storage::open(&config.database_url).await?.breakers().await?;
-    let breakers = RelaysToday::of(&settings).breakers(breakers);
+    let breakers = RelaysToday::from_settings(&settings).breakers(breakers);
     let relays = config.named_relays().map(|(name, relay)| (name.as_str(), address(relay)));
     let relays = RelayView::all(relays, &settings, &breakers, Timestamp::now());
     if json {
@@ -123,10 +123,10 @@ async fn list(config: &Config, json: bool) -> anyhow::Result<bool> {
 }
 
 async fn show(name: &str, config: &Config, json: bool) -> anyhow::Result<bool> {
-    let settings = config.unsigned();
-    let today = RelaysToday::of(&settings);
+    let settings = config.unchecked_settings();
+    let today = RelaysToday::from_settings(&settings);
     let name = today.name_of(name);
-    let relay = named(config, name)?;
+    let relay = find_relay(config, name)?;
     let store = storage::open(&config.database_url).await?;
     let (breakers, refusals) = (store.breakers().await?, store.refusals(name, REFUSALS).await?);
     let breakers = today.breakers(breakers);
@@ -149,25 +149,25 @@ async fn show(name: &str, config: &Config, json: bool) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-async fn change(
+async fn change_breaker(
     command: BreakerCommand,
-    Options { name, tenant, reason, json }: Options,
+    BreakerCommandOptions { name, tenant, reason, json }: BreakerCommandOptions,
     config: &Config,
 ) -> anyhow::Result<bool> {
-    let settings = config.unsigned();
-    let today = RelaysToday::of(&settings);
+    let settings = config.unchecked_settings();
+    let today = RelaysToday::from_settings(&settings);
     let name = today.name_of(&name);
-    let relay = named(config, name)?;
+    let relay = find_relay(config, name)?;
     if let Some(tenant) = &tenant {
-        config.tenant(tenant).map_err(|problem| Usage(format!("--tenant {tenant:?}: {problem}")))?;
+        config.tenant(tenant).map_err(|problem| UsageError(format!("--tenant {tenant:?}: {problem}")))?;
     }
     let typed = match command {
         BreakerCommand::Open => "tidings relays open",
         BreakerCommand::Close => "tidings relays close",
     };
-    let order = reason.order(typed)?;
+    let order = reason.into_order(typed)?;
     let store = storage::open(&config.database_url).await?;
-    let (of, now) = (breaker::name(name, tenant.as_deref()), Timestamp::now());
+    let (of, now) = (breaker::breaker_name(name, tenant.as_deref()), Timestamp::now());
     let breaker = command.carry_out(&*store, &of, &order.by, &order.why, now).await?;
     let shown = RelayView::new(name, tenant.as_deref(), address(relay), &settings, breaker, now);
     let said = if json { serde_json::to_string_pretty(&shown)? } else { shown.to_string() };
@@ -176,18 +176,18 @@ async fn change(
 }
 
 /// Without its password, or the reason why it is missing.
-fn address(relay: &Relay) -> String {
+fn address(relay: &RelayConfig) -> String {
     match relay.settings() {
         Ok(settings) => settings.relay.to_string(),
         Err(problem) => format!("{} {}", problem.value, problem.problem),
     }
 }
 
-fn named<'a>(config: &'a Config, name: &str) -> Result<&'a Relay, Usage> {
+fn find_relay<'a>(config: &'a Config, name: &str) -> Result<&'a RelayConfig, UsageError> {
     let found = config.named_relays().find(|(known, _)| *known == name).map(|(_, relay)| relay);
     found.ok_or_else(|| {
         let names: Vec<_> = config.named_relays().map(|(name, _)| name.as_str()).collect();
-        Usage(format!("there is no relay {name:?} by which mail goes; there are: {}", names.join(", ")))
+        UsageError(format!("there is no relay {name:?} by which mail goes; there are: {}", names.join(", ")))
     })
 }
 
@@ -213,7 +213,7 @@ pub struct TestOptions {
 }
 
 #[derive(Serialize)]
-struct Line<'a> {
+struct RelayTestLine<'a> {
     phase: &'a str,
     ok: bool,
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -222,28 +222,30 @@ struct Line<'a> {
 
 /// Returns `false` if a phase failed. Fails if the relay, its address or its stream's DKIM key is missing.
 async fn test(TestOptions { name, to, json }: TestOptions, config: &Config) -> anyhow::Result<bool> {
-    let settings = named(config, &name)?.settings().map_err(|problem| config::Error::Wrong(vec![problem]))?;
-    let relays = Relays::new(&[(name.clone(), settings.clone())].into(), patient())?;
-    let say = |phase: &str, ok: bool, detail: &str| say(&Line { phase, ok, detail }, json);
+    let settings =
+        find_relay(config, &name)?.settings().map_err(|problem| config::ConfigError::Wrong(vec![problem]))?;
+    let relays = RelaySet::new(&[(name.clone(), settings.clone())].into(), patient())?;
+    let say = |phase: &str, ok: bool, detail: &str| print_phase(&RelayTestLine { phase, ok, detail }, json);
     let route = relays.route(&name, Uuid::new_v4()).ok_or_else(|| anyhow::anyhow!("relay {name} is missing"))?;
     let checked = route.check().await;
-    for phase in settings.relay.phases() {
+    for phase in settings.relay.session_phases() {
         match &checked {
             Err(failure) if failure.phase == phase => {
-                let remedy = settings.relay.token().filter(|_| phase == Phase::Auth && failure.reply.is_some());
+                let remedy =
+                    settings.relay.token_source().filter(|_| phase == AttemptPhase::Auth && failure.reply.is_some());
                 let remedy = remedy.map_or("", |_| WRONG_TOKEN);
-                return say(phase.name(), false, &format!("{}{remedy}", why(failure)));
+                return say(phase.name(), false, &format!("{}{remedy}", detail_without_phase(failure)));
             }
-            Ok(false) if phase == Phase::Tls => say(phase.name(), true, "not offered: all goes in the clear")?,
+            Ok(false) if phase == AttemptPhase::Tls => say(phase.name(), true, "not offered: all goes in the clear")?,
             _ => say(phase.name(), true, "")?,
         };
     }
     if let Err(failure) = checked {
-        return say("noop", false, why(&failure));
+        return say("noop", false, detail_without_phase(&failure));
     }
     let mut ok = say("noop", true, "")?;
     if let Some(to) = to {
-        let delivery = mail(&route, &to, &name, config).await?;
+        let delivery = send_test_email(&route, &to, &name, config).await?;
         ok = say("mail", delivery.class == AttemptClass::Sent, &delivery.detail)?;
     }
     relays.close().await;
@@ -251,12 +253,12 @@ async fn test(TestOptions { name, to, json }: TestOptions, config: &Config) -> a
 }
 
 /// Without the phase, which begins the line.
-fn why(AttemptOutcome { phase, detail, .. }: &AttemptOutcome) -> &str {
+fn detail_without_phase(AttemptOutcome { phase, detail, .. }: &AttemptOutcome) -> &str {
     detail.strip_prefix(phase.name()).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(detail)
 }
 
-fn say(line: &Line<'_>, json: bool) -> anyhow::Result<bool> {
-    let Line { phase, ok, detail } = line;
+fn print_phase(line: &RelayTestLine<'_>, json: bool) -> anyhow::Result<bool> {
+    let RelayTestLine { phase, ok, detail } = line;
     match (json, *ok) {
         (true, _) => anstream::println!("{}", serde_json::to_string(line)?),
         (false, true) if detail.is_empty() => anstream::println!("{phase}: ok"),
@@ -267,16 +269,17 @@ fn say(line: &Line<'_>, json: bool) -> anyhow::Result<bool> {
 }
 
 /// Sends one email as the relay's stream would.
-async fn mail(
-    route: &tidings_services::relays::Route<'_>,
+async fn send_test_email(
+    route: &tidings_services::relays::RelayRoute<'_>,
     to: &EmailAddress,
     relay: &str,
     config: &Config,
 ) -> anyhow::Result<AttemptOutcome> {
     let settings = config.settings(UnknownRecipients::Wait)?;
-    let serves = |stream: &Stream| stream.relays.iter().any(|name| name == relay);
+    let serves = |stream: &StreamSettings| stream.relays.iter().any(|name| name == relay);
     let streams = [StreamName::Bulk, StreamName::Transactional].into_iter();
-    let streams = streams.flat_map(|name| settings.every(name).map(move |(tenant, stream)| (tenant, name, stream)));
+    let streams =
+        streams.flat_map(|name| settings.all_streams(name).map(move |(tenant, stream)| (tenant, name, stream)));
     // Prefer the general stream to a tenant's.
     let user = streams.filter(|(_, _, stream)| serves(stream)).min_by_key(|(tenant, ..)| tenant.is_some());
     let (tenant, name, stream) = user.ok_or_else(|| anyhow::anyhow!("no stream uses the relay {relay}"))?;
@@ -284,9 +287,9 @@ async fn mail(
     let sender = &stream.sender;
     let now = Timestamp::now();
     let text = format!("This is a test of the relay {relay:?} by `tidings relays test`.\n");
-    let draft = Draft {
-        from: Party { name: &sender.name, address: &sender.address },
-        to: Party { name: "", address: to },
+    let draft = MessageDraft {
+        from: MessageParty { name: &sender.name, address: &sender.address },
+        to: MessageParty { name: "", address: to },
         reply_to: sender.reply_to.as_ref(),
         subject: "Test of a relay",
         html: None,
@@ -301,13 +304,13 @@ async fn mail(
     };
     let composed = draft.compose()?;
     let bytes = config.signers()?.sign(tenant, name, composed.bytes, now)?;
-    let slot = route.slot(Lane::Transactional, &composed.envelope_to).await.context("the relays are closed")?;
+    let slot = route.slot(SendLane::Transactional, &composed.envelope_to).await.context("the relays are closed")?;
     Ok(match route.offer(slot, sender.address.as_str(), &composed.envelope_to, &bytes).await {
-        Ok(ready) => ready.dot().await,
+        Ok(ready) => ready.send_dot().await,
         Err(delivery) => delivery,
     })
 }
 
-fn patient() -> Timeouts {
-    Timeouts { greeting: PATIENCE, command: PATIENCE, data: PATIENCE, dot: PATIENCE, ..Timeouts::default() }
+fn patient() -> SmtpTimeouts {
+    SmtpTimeouts { greeting: PATIENCE, command: PATIENCE, data: PATIENCE, dot: PATIENCE, ..SmtpTimeouts::default() }
 }

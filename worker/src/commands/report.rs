@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::json;
 use tidings_model::{
-    report::{Bounced, By, ByWhom, Counts, Line, Question, Rates},
+    report::{ByWhom, ReportCounts, ReportGrouping, ReportLine, ReportQuery, ReportRates, ReportedBounces},
     when,
 };
 
@@ -21,30 +21,30 @@ Opens and clicks are those by people; +m are machines, and +? those of which the
 
 /// The span, the tenant and the form of the answer.
 #[derive(Debug, clap::Args)]
-pub struct Options {
+pub struct ReportOptions {
     /// A line for each of these
     #[arg(long, value_name = "WHAT")]
-    by: Option<By>,
+    by: Option<ReportGrouping>,
     /// Only this tenant
     #[arg(long, value_name = "TENANT")]
     tenant: Option<String>,
     /// From the day of UTC of this time: RFC 3339, or a span before now as in `7d`
-    #[arg(long, value_name = "TIME", value_parser = when::past, default_value = "30d")]
+    #[arg(long, value_name = "TIME", value_parser = when::parse_past, default_value = "30d")]
     since: Timestamp,
     /// Until the end of the day of this time [default: today]
-    #[arg(long, value_name = "TIME", value_parser = when::past)]
+    #[arg(long, value_name = "TIME", value_parser = when::parse_past)]
     until: Option<Timestamp>,
     /// Answer in JSON, one line each
     #[arg(long)]
     json: bool,
 }
 
-pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<bool> {
-    let Options { by, tenant, since, until, json: as_json } = options;
-    let question = Question::new(tenant, since, until.unwrap_or_else(Timestamp::now), by);
+pub(crate) async fn run(options: ReportOptions, config: &Config) -> anyhow::Result<bool> {
+    let ReportOptions { by, tenant, since, until, json: as_json } = options;
+    let question = ReportQuery::new(tenant, since, until.unwrap_or_else(Timestamp::now), by);
     let store = storage::open(&config.database_url).await?;
-    let counted = store.report(&question).await?;
-    let lines: Vec<_> = counted.into_iter().map(|(bucket, counts)| Line::new(by, bucket, counts)).collect();
+    let counted = store.message_report(&question).await?;
+    let lines: Vec<_> = counted.into_iter().map(|(bucket, counts)| ReportLine::new(by, bucket, counts)).collect();
     if !as_json && !lines.is_empty() {
         anstream::println!("{}", row("", &HEADER.map(str::to_owned)));
     }
@@ -60,17 +60,17 @@ pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
 const HEADER: [&str; 8] =
     ["sent", "delivered", "bounced", "never sent", "complained", "unsubscribed", "opened", "clicked"];
 
-fn in_words(by: Option<By>, Line { of, counts, rates }: &Line) -> String {
+fn in_words(by: Option<ReportGrouping>, ReportLine { of, counts, rates }: &ReportLine) -> String {
     let name = match by {
-        Some(By::Type) if of.is_empty() => "(single messages)",
-        Some(By::Template) if of.is_empty() => "(ready parts)",
-        Some(By::Relay) if of.is_empty() => "(no relay)",
+        Some(ReportGrouping::Type) if of.is_empty() => "(single messages)",
+        Some(ReportGrouping::Template) if of.is_empty() => "(ready parts)",
+        Some(ReportGrouping::Relay) if of.is_empty() => "(no relay)",
         None => "all",
         Some(_) => of,
     };
-    let Counts { sent, delivered, bounced, never_sent, complained, unsubscribed, opened, clicked, .. } = *counts;
-    let Bounced { hard, soft, policy } = bounced;
-    let Rates { delivered_of_sent, bounced_of_sent, complained_of_delivered, .. } = *rates;
+    let ReportCounts { sent, delivered, bounced, never_sent, complained, unsubscribed, opened, clicked, .. } = *counts;
+    let ReportedBounces { hard, soft, policy } = bounced;
+    let ReportRates { delivered_of_sent, bounced_of_sent, complained_of_delivered, .. } = *rates;
     row(
         name,
         &[
@@ -106,12 +106,12 @@ fn by_whom(ByWhom { people, machines, unknown }: ByWhom, rate: Option<f64>) -> S
 mod tests {
     use super::*;
 
-    fn counts() -> Counts {
-        Counts {
+    fn counts() -> ReportCounts {
+        ReportCounts {
             sent: 200,
             delivered: 190,
             deferred: 1,
-            bounced: Bounced { hard: 4, soft: 1, policy: 1 },
+            bounced: ReportedBounces { hard: 4, soft: 1, policy: 1 },
             never_sent: 2,
             complained: 1,
             unsubscribed: 0,
@@ -122,7 +122,8 @@ mod tests {
 
     #[test]
     fn a_line_has_counts_with_their_shares() {
-        let shown = in_words(Some(By::Type), &Line::new(Some(By::Type), String::new(), counts()));
+        let shown =
+            in_words(Some(ReportGrouping::Type), &ReportLine::new(Some(ReportGrouping::Type), String::new(), counts()));
         let words: Vec<_> = shown.split_whitespace().collect();
         let expected = "(single messages) 200 190 95.0% 6 3.0% 2 1 0.5% 0 0.0% 38 20.0% +80m +1? 0 0.0%";
         assert_eq!(words.join(" "), expected);

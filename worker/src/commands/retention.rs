@@ -8,16 +8,16 @@ use jiff::Timestamp;
 use serde::Serialize;
 use temporalio_client::{Client, WorkflowGetResultOptions, WorkflowHandle, WorkflowQueryOptions};
 use tidings_model::{
-    command::Order,
+    command::CommandContext,
     records::AuditEntry,
-    retention::{Cutoff, Kind},
+    retention::{RetentionCutoff, RetentionKind},
 };
-use tidings_services::processes::agreed;
+use tidings_services::processes::require_agreement;
 use tidings_store::archive::Archive;
-use tidings_workflows::{RetentionRun, retention::Report};
+use tidings_workflows::{RetentionRun, retention::RetentionReport};
 use tracing::{Instrument as _, debug_span};
 
-use crate::{Config, args::Reason, storage, worker::retention_schedule};
+use crate::{Config, args::RequiredReason, storage, worker::retention_schedule};
 
 /// Poll interval for the progress bar.
 const LOOK: Duration = Duration::from_secs(1);
@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The commands about what is kept for a time only.
 #[derive(Debug, clap::Subcommand)]
-pub enum Command {
+pub enum UpkeepCommand {
     /// Deletes what is older than [retention] says, into the archive where there is one, as it happens every night
     #[command(after_help = "Examples:\n  \
         tidings upkeep run --dry-run\n  \
@@ -50,27 +50,27 @@ pub enum Command {
         #[arg(value_name = "FOLDER")]
         folder: PathBuf,
         #[command(flatten)]
-        reason: Reason,
+        reason: RequiredReason,
     },
 }
 
 /// Returns `false` if nothing was archived to the folder.
-pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
+pub(crate) async fn run(command: UpkeepCommand, config: &Config) -> anyhow::Result<bool> {
     match command {
-        Command::Run { dry_run: true, json } => count(config, json).await?,
-        Command::Run { dry_run: false, json } => {
-            let report = purge(config).await?;
+        UpkeepCommand::Run { dry_run: true, json } => count_expired(config, json).await?,
+        UpkeepCommand::Run { dry_run: false, json } => {
+            let report = run_upkeep(config).await?;
             let shown = if json { serde_json::to_string_pretty(&report)? } else { report.to_string() };
             anstream::println!("{shown}");
         }
-        Command::ForgetArchive { folder, reason } => return forget_archive(folder, reason, config).await,
+        UpkeepCommand::ForgetArchive { folder, reason } => return forget_archive(folder, reason, config).await,
     }
     Ok(true)
 }
 
-async fn forget_archive(folder: PathBuf, reason: Reason, config: &Config) -> anyhow::Result<bool> {
-    let Order { by, why } = reason.order()?;
-    let folder = Archive::new(folder).name();
+async fn forget_archive(folder: PathBuf, reason: RequiredReason, config: &Config) -> anyhow::Result<bool> {
+    let CommandContext { by, why } = reason.into_order()?;
+    let folder = Archive::new(folder).absolute_path();
     let store = storage::open(&config.database_url).await?;
     let entry = AuditEntry {
         at: Timestamp::now(),
@@ -88,38 +88,38 @@ async fn forget_archive(folder: PathBuf, reason: Reason, config: &Config) -> any
 }
 
 #[derive(Serialize)]
-struct Expired {
-    kind: Kind,
+struct ExpiredCount {
+    kind: RetentionKind,
     before: Timestamp,
     rows: u64,
 }
 
-async fn count(config: &Config, json: bool) -> anyhow::Result<()> {
+async fn count_expired(config: &Config, json: bool) -> anyhow::Result<()> {
     let store = storage::open(&config.database_url).await?;
     let mut expired = Vec::new();
     for cutoff in config.retention.settings.cutoffs(Timestamp::now()) {
-        let Cutoff { kind, before } = cutoff;
-        expired.push(Expired { kind, before, rows: store.expired(cutoff).await? });
+        let RetentionCutoff { kind, before } = cutoff;
+        expired.push(ExpiredCount { kind, before, rows: store.count_expired(cutoff).await? });
     }
     if json {
         anstream::println!("{}", serde_json::to_string_pretty(&expired)?);
         return Ok(());
     }
-    for Expired { kind, before, rows } in &expired {
-        anstream::println!("{} before {before:.0}: {rows} to delete", kind.words());
+    for ExpiredCount { kind, before, rows } in &expired {
+        anstream::println!("{} before {before:.0}: {rows} to delete", kind.display_name());
     }
     if expired.is_empty() {
-        anstream::println!("{}", Report::default());
+        anstream::println!("{}", RetentionReport::default());
     }
     Ok(())
 }
 
 /// If upkeep is running, waits for it. This first checks that the workers agree, because otherwise upkeep
 /// would wait.
-async fn purge(config: &Config) -> anyhow::Result<Report> {
-    agreed(&*storage::open(&config.database_url).await?, None).await?;
+async fn run_upkeep(config: &Config) -> anyhow::Result<RetentionReport> {
+    require_agreement(&*storage::open(&config.database_url).await?, None).await?;
     let client = crate::installation::connect(config).await?;
-    let running = client.get_workflow_handle(retention_schedule::start(&client, &config.task_queue).await?);
+    let running = client.get_workflow_handle(retention_schedule::trigger_run(&client, &config.task_queue).await?);
     let ending = debug_span!("temporal", call = "result", id = running.info().workflow_id);
     let bar = ProgressBar::new_spinner().with_style(ProgressStyle::with_template("{spinner} {elapsed} {msg}")?);
     tokio::select! {
@@ -127,11 +127,11 @@ async fn purge(config: &Config) -> anyhow::Result<Report> {
             bar.finish_and_clear();
             report.context("upkeep came to no end; what it deleted stays deleted, and the next one does the rest")
         }
-        never = show(&running, &bar) => match never {},
+        never = show_progress(&running, &bar) => match never {},
     }
 }
 
-async fn show(running: &WorkflowHandle<Client, RetentionRun>, bar: &ProgressBar) -> std::convert::Infallible {
+async fn show_progress(running: &WorkflowHandle<Client, RetentionRun>, bar: &ProgressBar) -> std::convert::Infallible {
     loop {
         let span = debug_span!("temporal", call = "status", id = running.info().workflow_id);
         let asked = running.query(RetentionRun::status, (), WorkflowQueryOptions::default()).instrument(span);

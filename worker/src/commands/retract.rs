@@ -6,14 +6,14 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tidings_model::{
     Key, Retract,
-    records::{Reach, Reached},
+    records::{RetractEffect, RetractReach},
     when,
 };
 use tidings_operations::digest::take_back;
 use tidings_proto::v1;
 use tokio::time::timeout;
 
-use crate::{Config, client, error::Usage, storage};
+use crate::{Config, client, error::UsageError, storage};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,7 +30,7 @@ const LEDGER_TIME: Duration = Duration::from_secs(5);
 /// The events to take back.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Options {
+pub struct RetractOptions {
     /// The key
     #[arg(value_name = "TENANT/TYPE/USER")]
     key: Key,
@@ -48,27 +48,27 @@ pub struct Options {
     #[arg(long, value_name = "ID", requires = "category")]
     entity_id: Option<String>,
     /// Only events that occurred until then [default: now]
-    #[arg(long, value_name = "TIME", requires = "category", value_parser = when::time)]
+    #[arg(long, value_name = "TIME", requires = "category", value_parser = when::parse_time)]
     until: Option<Timestamp>,
     /// Answer in JSON
     #[arg(long)]
     json: bool,
 }
 
-pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<bool> {
-    let (key, as_json) = (config.names.today(&options.key), options.json);
+pub(crate) async fn run(options: RetractOptions, config: &Config) -> anyhow::Result<bool> {
+    let (key, as_json) = (config.names.key_today(&options.key), options.json);
     let now = Timestamp::now();
-    let wire = Options { key: key.clone(), ..options }.into_wire(now);
-    let (_, retract) = Retract::from_wire(wire.clone(), None).map_err(|error| Usage(error.to_string()))?;
+    let wire = RetractOptions { key: key.clone(), ..options }.into_wire(now);
+    let (_, retract) = Retract::from_wire(wire.clone(), None).map_err(|error| UsageError(error.to_string()))?;
     client::connect(config).await?.retract(wire.clone()).await?;
-    let reached = reached(config, &key, &retract, now).await;
+    let reached = look_up_reach(config, &key, &retract, now).await;
     let text = if as_json { in_json(&wire, reached).to_string() } else { in_words(&key, &retract, reached) };
     anstream::println!("{text}");
     Ok(true)
 }
 
 /// Returns `None` if the ledger is unreachable or too slow.
-async fn reached(config: &Config, key: &Key, retract: &Retract, now: Timestamp) -> Option<Reached> {
+async fn look_up_reach(config: &Config, key: &Key, retract: &Retract, now: Timestamp) -> Option<RetractEffect> {
     let looked = async {
         let store = storage::open(&config.database_url).await?;
         let retracts = [(key.clone(), retract.clone())];
@@ -87,9 +87,9 @@ async fn reached(config: &Config, key: &Key, retract: &Retract, now: Timestamp) 
     }
 }
 
-fn in_json(wire: &v1::Retract, reached: Option<Reached>) -> Value {
+fn in_json(wire: &v1::Retract, reached: Option<RetractEffect>) -> Value {
     let mut json = json!(wire);
-    if let Some(Reached { reach, digest }) = reached {
+    if let Some(RetractEffect { reach, digest }) = reached {
         json["reached"] = json!(reach);
         if let Some((digest_id, claimed_at)) = digest {
             json["digest_id"] = json!(digest_id);
@@ -99,7 +99,7 @@ fn in_json(wire: &v1::Retract, reached: Option<Reached>) -> Value {
     json
 }
 
-impl Options {
+impl RetractOptions {
     fn into_wire(self, now: Timestamp) -> v1::Retract {
         let Key { tenant, digest_type, user } = self.key;
         let occurred_at = self.category.as_ref().map(|_| self.until.unwrap_or(now).into());
@@ -116,7 +116,7 @@ impl Options {
     }
 }
 
-fn in_words(key: &Key, retract: &Retract, reached: Option<Reached>) -> String {
+fn in_words(key: &Key, retract: &Retract, reached: Option<RetractEffect>) -> String {
     let what = match retract {
         Retract::Event(id) | Retract::EventUntil { event_id: id, .. } => format!("event {id} is"),
         Retract::Entity { category, entity_type, entity_id, until } => {
@@ -128,11 +128,11 @@ fn in_words(key: &Key, retract: &Retract, reached: Option<Reached>) -> String {
     };
     let reached = match reached {
         None => ", unless its mail has gone out".to_owned(),
-        Some(Reached { digest: None, .. }) => "; no mail has it".to_owned(),
-        Some(Reached { reach: Reach::Sent, digest: Some((id, _)) }) => {
+        Some(RetractEffect { digest: None, .. }) => "; no mail has it".to_owned(),
+        Some(RetractEffect { reach: RetractReach::Sent, digest: Some((id, _)) }) => {
             format!(", too late for digest {id}: its mail has gone out, or may have")
         }
-        Some(Reached { digest: Some((id, _)), .. }) => format!("; digest {id} waits, and its mail is made again"),
+        Some(RetractEffect { digest: Some((id, _)), .. }) => format!("; digest {id} waits, and its mail is made again"),
     };
     format!("{key}: {what} taken back{reached}")
 }
@@ -147,7 +147,7 @@ mod tests {
     #[derive(Debug, clap::Parser)]
     struct Command {
         #[command(flatten)]
-        options: Options,
+        options: RetractOptions,
     }
 
     fn said(arguments: &[&str]) -> Option<String> {
@@ -163,9 +163,9 @@ mod tests {
         let digest = Some((Uuid::nil(), None));
         for (reached, says) in [
             (None, "unless its mail has gone out"),
-            (Some(Reached::PENDING), "no mail has it"),
-            (Some(Reached { reach: Reach::Waiting, digest }), "its mail is made again"),
-            (Some(Reached { reach: Reach::Sent, digest }), "too late for digest"),
+            (Some(RetractEffect::PENDING), "no mail has it"),
+            (Some(RetractEffect { reach: RetractReach::Waiting, digest }), "its mail is made again"),
+            (Some(RetractEffect { reach: RetractReach::Sent, digest }), "too late for digest"),
         ] {
             let words = in_words(&key, &retract, reached);
             assert!(words.contains(says), "{words}");

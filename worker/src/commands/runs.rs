@@ -3,11 +3,11 @@
 use anyhow::bail;
 use jiff::Timestamp;
 use serde_json::json;
-use tidings_model::troubled_run::{Resolution, TroubledRun};
+use tidings_model::troubled_run::{RunResolution, TroubledRun};
 use tidings_operations::stats::troubled_runs;
 use uuid::Uuid;
 
-use crate::{Config, args::Reason, error::Usage, phrases::counted, storage};
+use crate::{Config, args::RequiredReason, error::UsageError, phrases::format_count, storage};
 
 const MOST: u32 = 10_000;
 
@@ -21,15 +21,15 @@ Workers look every 5 seconds. They recover what nobody ended on purpose: runs th
 reset or a limit of Temporal ended. Here is the rest. A run that is recovered leaves the list.";
 
 #[derive(Debug, clap::Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum RunsCommand {
     /// Lists the runs, the latest first
-    List(ListOptions),
+    List(RunListOptions),
     /// Takes a run from the list without a recovery; its events are in no email
     Dismiss(DismissOptions),
 }
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct ListOptions {
+pub(crate) struct RunListOptions {
     /// Only this tenant
     #[arg(long, value_name = "TENANT")]
     tenant: Option<String>,
@@ -50,17 +50,20 @@ pub(crate) struct DismissOptions {
     #[arg(long, value_name = "ID")]
     run: Uuid,
     #[command(flatten)]
-    reason: Reason,
+    reason: RequiredReason,
 }
 
-pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
+pub(crate) async fn run(command: RunsCommand, config: &Config) -> anyhow::Result<bool> {
     match command {
-        Command::List(options) => list(options, config).await,
-        Command::Dismiss(options) => dismiss(options, config).await,
+        RunsCommand::List(options) => list(options, config).await,
+        RunsCommand::Dismiss(options) => dismiss(options, config).await,
     }
 }
 
-async fn list(ListOptions { tenant, limit, json: as_json }: ListOptions, config: &Config) -> anyhow::Result<bool> {
+async fn list(
+    RunListOptions { tenant, limit, json: as_json }: RunListOptions,
+    config: &Config,
+) -> anyhow::Result<bool> {
     let store = storage::open(&config.database_url).await?;
     let runs = troubled_runs(&*store, &config.task_queue, tenant.as_deref(), limit).await?;
     if as_json {
@@ -74,17 +77,17 @@ async fn list(ListOptions { tenant, limit, json: as_json }: ListOptions, config:
 }
 
 async fn dismiss(DismissOptions { workflow, run, reason }: DismissOptions, config: &Config) -> anyhow::Result<bool> {
-    let order = reason.order()?;
+    let order = reason.into_order()?;
     let store = storage::open(&config.database_url).await?;
     let run = run.to_string();
     let listed = store.troubled_runs(None, u32::MAX).await?.into_iter().map(|listed| listed.run);
     let Some(found) = listed.into_iter().find(|found| found.id.workflow_id == workflow && found.id.run_id == run)
     else {
-        bail!(Usage(format!("{workflow} has no run {run} in the list; see `tidings runs list`")));
+        bail!(UsageError(format!("{workflow} has no run {run} in the list; see `tidings runs list`")));
     };
     let now = Timestamp::now();
-    let entry = order.entry("dismiss_run", now);
-    store.resolve_run(&found, &config.task_queue, Resolution::Dismissed, Some(&entry), now).await?;
+    let entry = order.audit_entry("dismiss_run", now);
+    store.resolve_run(&found, &config.task_queue, RunResolution::Dismissed, Some(&entry), now).await?;
     anstream::println!("{workflow}: run {run} is dismissed");
     Ok(true)
 }
@@ -93,17 +96,17 @@ pub(super) fn in_words(run: &TroubledRun) -> String {
     let TroubledRun { workflow_id, run_id, trouble, since, by, why, remedy } = run;
     let by = by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
     let why = why.as_ref().filter(|why| !why.is_empty()).map(|why| format!(": {why}")).unwrap_or_default();
-    let what = trouble.words();
+    let what = trouble.trouble_phrase();
     format!("{workflow_id}  run {run_id}\n  {what} {since:.0}{by}{why}\n  {remedy}")
 }
 
-pub(super) fn summary(runs: u64) -> String {
-    format!("{} in trouble; `tidings runs list` has the commands to run:", counted(runs, "run"))
+pub(super) fn runs_summary(runs: u64) -> String {
+    format!("{} in trouble; `tidings runs list` has the commands to run:", format_count(runs, "run"))
 }
 
 #[cfg(test)]
 mod tests {
-    use tidings_model::troubled_run::Trouble;
+    use tidings_model::troubled_run::RunTrouble;
 
     use super::*;
 
@@ -112,7 +115,7 @@ mod tests {
         let mut run = TroubledRun {
             workflow_id: "digest/acme/activity/ann".into(),
             run_id: "r1".into(),
-            trouble: Trouble::Terminated,
+            trouble: RunTrouble::Terminated,
             since: Timestamp::from_second(1_800_000_000).unwrap(),
             by: Some("bo@desk".into()),
             why: Some("by mistake".into()),
@@ -123,7 +126,7 @@ mod tests {
             "digest/acme/activity/ann  run r1\n  terminated at 2027-01-15T08:00:00Z by bo@desk: by mistake\n  \
              tidings recover acme/activity/ann --run r1 --why REASON"
         );
-        (run.trouble, run.by, run.why) = (Trouble::WrongType, None, None);
+        (run.trouble, run.by, run.why) = (RunTrouble::WrongType, None, None);
         assert!(in_words(&run).contains("\n  of another workflow type, started at 2027-01-15T08:00:00Z\n  "));
     }
 }

@@ -4,11 +4,11 @@ use std::{fs, path::PathBuf};
 
 use anyhow::Context as _;
 use serde_json::{Map, Value, json};
-use tidings_mail::render::Renderer;
+use tidings_mail::render::TemplateRenderer;
 use tidings_model::{AddressError, EmailAddress, foreign_text::decode_file, settings::StreamName};
-use tidings_operations::submit::{self, Content, Refused, Submission, To};
+use tidings_operations::submit::{self, MessageSubmission, SubmissionContent, SubmissionRecipient, SubmitError};
 
-use crate::{Config, error::Usage, storage};
+use crate::{Config, error::UsageError, storage};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -22,7 +22,7 @@ for as long as it is kept ([retention] messages, 90d): nothing is sent twice. An
 /// The message and its recipient.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Options {
+pub struct SendOptions {
     /// The tenant of the message
     #[arg(long, value_name = "TENANT")]
     tenant: String,
@@ -58,10 +58,10 @@ pub struct Options {
     json: bool,
 }
 
-pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<bool> {
+pub(crate) async fn run(options: SendOptions, config: &Config) -> anyhow::Result<bool> {
     let as_json = options.json;
-    let submission = options.submission()?;
-    let renderer = Renderer::new(config.templates.as_deref()).context("the templates cannot be read")?;
+    let submission = options.into_submission()?;
+    let renderer = TemplateRenderer::new(config.templates.as_deref()).context("the templates cannot be read")?;
     let settings = config.settings(tidings_model::settings::UnknownRecipients::Wait)?;
     let signers = config.signers()?;
     let store = storage::open(&config.database_url).await?;
@@ -69,9 +69,9 @@ pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
     // First, because the namespace may belong to another installation.
     let temporal = crate::installation::connect(config).await?;
     let accepted = submit::accept(&*store, directory.as_deref(), &renderer, &signers, &settings, &submission).await;
-    let accepted = accepted.map_err(refused)?;
+    let accepted = accepted.map_err(submission_error)?;
     let message = &accepted.message;
-    let starting = submit::start(&temporal, &config.task_queue, message).await;
+    let starting = submit::start_message(&temporal, &config.task_queue, message).await;
     starting.context("the message is in the outbox, but Temporal does not take it; run the same command again")?;
     let id = message.id;
     if as_json {
@@ -84,30 +84,30 @@ pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
     Ok(true)
 }
 
-fn refused(refused: Refused) -> anyhow::Error {
+fn submission_error(refused: SubmitError) -> anyhow::Error {
     match refused {
-        Refused::Store(error) => error.into(),
-        Refused::Directory(error) => error.into(),
-        refused => Usage(refused.to_string()).into(),
+        SubmitError::Store(error) => error.into(),
+        SubmitError::Directory(error) => error.into(),
+        refused => UsageError(refused.to_string()).into(),
     }
 }
 
-impl Options {
-    fn submission(self) -> anyhow::Result<Submission> {
+impl SendOptions {
+    fn into_submission(self) -> anyhow::Result<MessageSubmission> {
         let read = |path: PathBuf| fs::read(&path).and_then(decode_file).with_context(|| path.display().to_string());
         let content = match (self.template, self.subject) {
-            (Some(name), _) => Content::Template { name, variables: Map::from_iter(self.variables) },
-            (None, subject) => Content::Parts {
+            (Some(name), _) => SubmissionContent::Template { name, variables: Map::from_iter(self.variables) },
+            (None, subject) => SubmissionContent::Parts {
                 subject: subject.unwrap_or_default(),
                 text: self.text.map(read).transpose()?.unwrap_or_default(),
                 html: self.html.map(read).transpose()?,
             },
         };
-        Ok(Submission {
+        Ok(MessageSubmission {
             tenant: self.tenant,
             idempotency_key: self.key,
             stream: self.stream,
-            to: recipient(&self.to).map_err(|error| Usage(format!("--to {:?} {error}", self.to)))?,
+            to: parse_recipient(&self.to).map_err(|error| UsageError(format!("--to {:?} {error}", self.to)))?,
             content,
             reply_to: self.reply_to,
             attachments: Vec::new(),
@@ -116,13 +116,13 @@ impl Options {
 }
 
 /// Text with an `@` is an address, so a user with one in the id cannot be named here.
-fn recipient(text: &str) -> Result<To, AddressError> {
+fn parse_recipient(text: &str) -> Result<SubmissionRecipient, AddressError> {
     let (name, address) = match text.strip_suffix('>').and_then(|text| text.rsplit_once('<')) {
         Some((name, address)) => (name.trim(), address),
         None if text.contains('@') => ("", text),
-        None => return Ok(To::User(text.to_owned())),
+        None => return Ok(SubmissionRecipient::User(text.to_owned())),
     };
-    Ok(To::Address { address: address.parse()?, name: name.to_owned() })
+    Ok(SubmissionRecipient::Address { address: address.parse()?, name: name.to_owned() })
 }
 
 fn variable(text: &str) -> Result<(String, Value), String> {
@@ -137,10 +137,10 @@ mod tests {
 
     #[test]
     fn a_recipient_is_a_user_or_an_address() {
-        assert!(matches!(recipient("ann"), Ok(To::User(user)) if user == "ann"));
+        assert!(matches!(parse_recipient("ann"), Ok(SubmissionRecipient::User(user)) if user == "ann"));
         for (text, name) in [("ann@example.net", ""), ("Ann <ann@example.net>", "Ann"), ("<ann@example.net>", "")] {
             assert!(
-                matches!(recipient(text), Ok(To::Address { address, name: n }) if address.as_str() == "ann@example.net" && n == name),
+                matches!(parse_recipient(text), Ok(SubmissionRecipient::Address { address, name: n }) if address.as_str() == "ann@example.net" && n == name),
                 "{text}"
             );
         }

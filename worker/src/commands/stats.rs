@@ -8,13 +8,13 @@ use std::{
 use anyhow::ensure;
 use jiff::{SignedDuration, Timestamp};
 use temporalio_client::Client;
-use tidings_model::{RelaysToday, statistics::Scope};
-use tidings_operations::stats::{Question, Stats, stats};
+use tidings_model::{RelaysToday, statistics::StatisticsScope};
+use tidings_operations::stats::{Stats, StatsQuery, stats};
 use tidings_store::Store;
 
 use crate::{
     Config,
-    error::{Overdue, RunsInTrouble},
+    error::{OverdueError, RunsInTrouble},
     storage,
 };
 
@@ -43,7 +43,7 @@ overdue, or a run in trouble, for longer than that.";
 
 /// The span, the tenant and the form of the answer.
 #[derive(Debug, clap::Args)]
-pub struct Options {
+pub struct StatsOptions {
     /// Refresh in place every 5 seconds, until Ctrl-C
     #[arg(long)]
     watch: bool,
@@ -51,10 +51,10 @@ pub struct Options {
     #[arg(long, value_name = "TENANT")]
     tenant: Option<String>,
     /// The span of ended digests, dead letters, bounces and complaints, as in `24h` or `7d`
-    #[arg(long, value_name = "SPAN", default_value = "24h", value_parser = span)]
+    #[arg(long, value_name = "SPAN", default_value = "24h", value_parser = parse_span)]
     since: SignedDuration,
     /// Exit with 3 if a digest is overdue by more than this, or a run in trouble for longer, as in `15m`
-    #[arg(long, value_name = "SPAN", value_parser = span, conflicts_with = "watch")]
+    #[arg(long, value_name = "SPAN", value_parser = parse_span, conflicts_with = "watch")]
     overdue_after: Option<SignedDuration>,
     /// Answer in JSON
     #[arg(long)]
@@ -62,7 +62,7 @@ pub struct Options {
 }
 
 /// A day has 24 hours.
-fn span(text: &str) -> Result<SignedDuration, String> {
+fn parse_span(text: &str) -> Result<SignedDuration, String> {
     let parsed = text.parse::<jiff::Span>().ok().and_then(|span| {
         let days_are_24_hours = jiff::SpanRelativeTo::days_are_24_hours();
         span.to_duration(days_are_24_hours).ok()
@@ -71,15 +71,15 @@ fn span(text: &str) -> Result<SignedDuration, String> {
     parsed.filter(|span| span.is_positive() && *span <= SignedDuration::from_hours(24 * 3_660)).ok_or_else(wrong)
 }
 
-/// Fails with [`Overdue`] or [`RunsInTrouble`] (exit code 3).
-pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<bool> {
+/// Fails with [`OverdueError`] or [`RunsInTrouble`] (exit code 3).
+pub(crate) async fn run(options: StatsOptions, config: &Config) -> anyhow::Result<bool> {
     let store = storage::open(&config.database_url).await?;
     let temporal = crate::installation::connect(config).await?;
     loop {
-        let answer = ask(&options, config, &*store, &temporal).await?;
-        print(&answer, &options)?;
+        let answer = collect_stats(&options, config, &*store, &temporal).await?;
+        print_stats(&answer, &options)?;
         if !options.watch {
-            return check(&answer, options.overdue_after).map(|()| true);
+            return check_overdue(&answer, options.overdue_after).map(|()| true);
         }
         tokio::select! {
             () = tokio::time::sleep(LOOK) => {}
@@ -88,16 +88,21 @@ pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
     }
 }
 
-async fn ask(options: &Options, config: &Config, store: &dyn Store, temporal: &Client) -> anyhow::Result<Stats> {
+async fn collect_stats(
+    options: &StatsOptions,
+    config: &Config,
+    store: &dyn Store,
+    temporal: &Client,
+) -> anyhow::Result<Stats> {
     let now = Timestamp::now();
-    let scope = Scope { tenant: options.tenant.clone(), since: now - options.since, now };
-    let settings = config.unsigned();
-    let relays = RelaysToday::of(&settings);
+    let scope = StatisticsScope { tenant: options.tenant.clone(), since: now - options.since, now };
+    let settings = config.unchecked_settings();
+    let relays = RelaysToday::from_settings(&settings);
     let providers = settings.relays.into_iter().map(|(name, relay)| (name, relay.provider)).collect();
-    Ok(stats(&Question { store, temporal, task_queue: &config.task_queue, providers, relays, scope }).await?)
+    Ok(stats(&StatsQuery { store, temporal, task_queue: &config.task_queue, providers, relays, scope }).await?)
 }
 
-fn print(answer: &Stats, options: &Options) -> anyhow::Result<()> {
+fn print_stats(answer: &Stats, options: &StatsOptions) -> anyhow::Result<()> {
     let text = match (options.json, options.watch) {
         (true, true) => serde_json::to_string(answer)?,
         (true, false) => serde_json::to_string_pretty(answer)?,
@@ -114,14 +119,14 @@ fn print(answer: &Stats, options: &Options) -> anyhow::Result<()> {
 
 /// Fails if a run is in trouble. With `after`, fails only if a digest is overdue or a run in trouble for
 /// longer than this, or if an unknown backlog might hide a late digest.
-fn check(answer: &Stats, after: Option<SignedDuration>) -> anyhow::Result<()> {
+fn check_overdue(answer: &Stats, after: Option<SignedDuration>) -> anyhow::Result<()> {
     let Some(after) = after else {
         let runs = answer.troubled_run_count;
         return if runs == 0 { Ok(()) } else { Err(RunsInTrouble(runs).into()) };
     };
     let age = view::seconds(answer.oldest_overdue_seconds.max(answer.oldest_troubled_run_seconds));
     if age > after {
-        return Err(Overdue { age: view::written(age), accepted: view::written(after) }.into());
+        return Err(OverdueError { age: view::format_span(age), accepted: view::format_span(after) }.into());
     }
     ensure!(
         answer.task_queues.iter().all(|queue| queue.backlog_seconds.is_some()),
@@ -137,17 +142,17 @@ mod tests {
     #[test]
     fn a_span_has_days_of_24_hours_and_is_positive() {
         for (text, hours) in [("24h", 24), ("7d", 168), ("1d 2h", 26), ("60m", 1)] {
-            assert_eq!(span(text), Ok(SignedDuration::from_hours(hours)), "{text}");
+            assert_eq!(parse_span(text), Ok(SignedDuration::from_hours(hours)), "{text}");
         }
         for wrong in ["", "-1h", "0s", "tomorrow", "24", "9999999d"] {
-            assert!(span(wrong).is_err(), "{wrong:?}");
+            assert!(parse_span(wrong).is_err(), "{wrong:?}");
         }
     }
 
     #[test]
     fn late_means_overdue_by_more_than_the_given_span() {
         for (after, late) in [(4_199, true), (4_200, false), (4_201, false)] {
-            let checked = check(&view::tests::sample(), Some(SignedDuration::from_secs(after)));
+            let checked = check_overdue(&view::tests::sample(), Some(SignedDuration::from_secs(after)));
             assert_eq!(checked.is_err(), late, "{after:?}");
         }
     }
@@ -155,9 +160,9 @@ mod tests {
     #[test]
     fn without_a_span_a_run_that_waits_for_a_person_counts_at_once() {
         let mut answer = view::tests::sample();
-        assert!(check(&answer, None).is_err_and(|error| error.is::<RunsInTrouble>()));
+        assert!(check_overdue(&answer, None).is_err_and(|error| error.is::<RunsInTrouble>()));
         answer.troubled_run_count = 0;
-        assert!(check(&answer, None).is_ok(), "late digests count with a span only");
+        assert!(check_overdue(&answer, None).is_ok(), "late digests count with a span only");
     }
 
     #[test]
@@ -165,9 +170,10 @@ mod tests {
         let mut answer = view::tests::sample();
         answer.task_queues[0].backlog_seconds = None;
         answer.troubled_run_count = 0;
-        assert!(check(&answer, None).is_ok(), "without a span nothing is late");
-        let checked =
-            |after| check(&answer, Some(SignedDuration::from_secs(after))).map_err(|error| error.is::<Overdue>());
+        assert!(check_overdue(&answer, None).is_ok(), "without a span nothing is late");
+        let checked = |after| {
+            check_overdue(&answer, Some(SignedDuration::from_secs(after))).map_err(|error| error.is::<OverdueError>())
+        };
         assert_eq!(checked(4_200), Err(false));
         assert_eq!(checked(4_199), Err(true), "late is late");
     }

@@ -5,26 +5,26 @@ use std::fmt::Write as _;
 use jiff::{Timestamp, tz::TimeZone};
 use serde_json::json;
 use tidings_client::CommandError;
-use tidings_model::{Key, command::Hold, pause::Paused, when};
-use tidings_workflows::{Stage, Status};
+use tidings_model::{Key, command::HoldCommand, pause::PauseDetails, when};
+use tidings_workflows::{DigestStage, DigestStatus};
 
 use crate::{
     Config, client,
-    phrases::{counted, nothing_pending},
+    phrases::{format_count, nothing_pending},
 };
 
 /// Notes open windows under other names of the key.
 pub(crate) async fn run(config: &Config, key: &Key, as_json: bool) -> anyhow::Result<bool> {
-    let commands = client::commands(config).await?;
+    let commands = client::connect_commands(config).await?;
     let key = &commands.open_name(&config.names, key).await?;
-    let others = config.names.keys(key).into_iter().filter(|other| other != key);
+    let others = config.names.all_keys(key).into_iter().filter(|other| other != key);
     for other in others {
         if commands.digest(&other).is_open().await? {
             anstream::eprintln!("note: a window is open under another name of the key: tidings status {other}");
         }
     }
-    let status = match commands.digest(key).status::<Status>().await {
-        Err(error) => match unable(&error) {
+    let status = match commands.digest(key).status::<DigestStatus>().await {
+        Err(error) => match unresponsive_state(&error) {
             Some(state) => {
                 let unable = json!({ "state": state, "why": error.to_string() });
                 anstream::println!("{}", if as_json { unable.to_string() } else { error.to_string() });
@@ -44,7 +44,7 @@ pub(crate) async fn run(config: &Config, key: &Key, as_json: bool) -> anyhow::Re
 }
 
 /// Returns `None` if the error has another cause than the run.
-const fn unable(error: &CommandError) -> Option<&'static str> {
+const fn unresponsive_state(error: &CommandError) -> Option<&'static str> {
     match error {
         CommandError::Paused { .. } => Some("paused_in_temporal"),
         CommandError::NotStarted { .. } => Some("not_started"),
@@ -53,8 +53,8 @@ const fn unable(error: &CommandError) -> Option<&'static str> {
     }
 }
 
-fn in_words(key: &Key, status: &Status, zone: &TimeZone) -> String {
-    let at = |at: Timestamp| when::local(at, zone.clone());
+fn in_words(key: &Key, status: &DigestStatus, zone: &TimeZone) -> String {
+    let at = |at: Timestamp| when::local_time(at, zone.clone());
     let mut text = format!("{BOLD}{key}{BOLD:#}: {}", status.state);
     let mut line = |name: &str, value: &str| {
         // Writing to a string cannot fail.
@@ -68,7 +68,7 @@ fn in_words(key: &Key, status: &Status, zone: &TimeZone) -> String {
         0 => String::new(),
         uncompared => format!(", and {uncompared} not compared with the ledger yet"),
     };
-    line("pending", &(counted(status.pending, "event") + &returned + &uncompared));
+    line("pending", &(format_count(status.pending, "event") + &returned + &uncompared));
     if let Some(due_at) = status.due_at {
         line("due", &at(due_at));
     }
@@ -78,26 +78,26 @@ fn in_words(key: &Key, status: &Status, zone: &TimeZone) -> String {
     if let Some(then) = &status.then {
         line("then", then);
     }
-    if let Some(Hold { order, until }) = &status.hold {
+    if let Some(HoldCommand { order, until }) = &status.hold {
         let until = until.map_or_else(|| "released".to_owned(), at);
         line("on hold", &format!("until {until}, by {}: {}", order.by, order.why));
     }
-    if let Some(Paused { by, why, since, until }) = &status.pause {
+    if let Some(PauseDetails { by, why, since, until }) = &status.pause {
         let until = until.map_or_else(|| "a resume".to_owned(), at);
         line("paused", &format!("since {} until {until}, by {by}: {why}", at(*since)));
     }
     if let Some(digest) = &status.delivering {
-        let items = counted(digest.items, "event");
+        let items = format_count(digest.items, "event");
         line(
             "sending",
             &format!(
                 "digest {} with {items}, {} failed so far",
                 digest.digest_id,
-                counted(digest.attempts.into(), "attempt")
+                format_count(digest.attempts.into(), "attempt")
             ),
         );
         if let Some(next) = digest.next_attempt_at {
-            let name = if status.state == Stage::Undoable { "undo" } else { "again" };
+            let name = if status.state == DigestStage::Undoable { "undo" } else { "again" };
             line(name, &format!("{}: {}", at(next), digest.why));
         }
     }

@@ -4,25 +4,27 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use serde_json::json;
-use tidings_activities::subscriptions::{self, Delivery};
+use tidings_activities::subscriptions::{self, NoticeDelivery};
 use tidings_model::{
-    command::Order,
-    subscription::{About, COUNTED, DeadNotice, DeliveryResult, Replayed, Subscription, SubscriptionState},
+    command::CommandContext,
+    subscription::{
+        COUNTED, DeadNotice, DeliveryResult, NoticeFact, ReplayScope, SubscriptionState, WebhookSubscription,
+    },
     when,
 };
 
 use crate::{
     Config,
     args::OptionalReason,
-    config::Error,
-    error::Usage,
-    phrases::{counted, local},
+    config::ConfigError,
+    error::UsageError,
+    phrases::{format_count, local},
     storage,
 };
 
 /// The commands.
 #[derive(Debug, clap::Subcommand)]
-pub enum Command {
+pub enum SubscriptionsCommand {
     /// Lists subscriptions with the notices that wait and the dead letters
     List {
         /// Answer in JSON, one line each
@@ -65,7 +67,7 @@ pub enum Command {
         #[arg(value_name = "NAME")]
         name: String,
         /// Notices of facts that were recorded then or later: a time as in RFC 3339, or a span before now as in `2h`
-        #[arg(long, value_name = "TIME", value_parser = when::past)]
+        #[arg(long, value_name = "TIME", value_parser = when::parse_past)]
         since: Timestamp,
         /// Only dead letters
         #[arg(long)]
@@ -79,39 +81,40 @@ pub enum Command {
 }
 
 /// Returns `false` if the receiver rejected the test.
-pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
+pub(crate) async fn run(command: SubscriptionsCommand, config: &Config) -> anyhow::Result<bool> {
     match command {
-        Command::List { json } => list(config, json).await,
-        Command::Test { name, json } => test(named(config, &name)?, config, json).await,
-        Command::DeadLetters { name, limit, json } => {
+        SubscriptionsCommand::List { json } => list(config, json).await,
+        SubscriptionsCommand::Test { name, json } => test(find_subscription(config, &name)?, config, json).await,
+        SubscriptionsCommand::DeadLetters { name, limit, json } => {
             // It may no longer be configured.
-            let name = named(config, &name).map_or(&*name, |found| &found.name);
+            let name = find_subscription(config, &name).map_or(&*name, |found| &found.name);
             dead_letters(config, name, limit, json).await
         }
-        Command::Replay { name, since, dead_letters, reason, json: as_json } => {
-            let name = &named(config, &name)?.name;
-            let Order { by, why } = reason.order("tidings subscriptions replay")?;
-            let order = Order { by, why: format!("{name}: {why}") };
-            let entry = order.entry("subscription_replay", Timestamp::now());
+        SubscriptionsCommand::Replay { name, since, dead_letters, reason, json: as_json } => {
+            let name = &find_subscription(config, &name)?.name;
+            let CommandContext { by, why } = reason.into_order("tidings subscriptions replay")?;
+            let order = CommandContext { by, why: format!("{name}: {why}") };
+            let entry = order.audit_entry("subscription_replay", Timestamp::now());
             let store = storage::open(&config.database_url).await?;
-            let which = if dead_letters { Replayed::DeadLetters } else { Replayed::All };
+            let which = if dead_letters { ReplayScope::DeadLetters } else { ReplayScope::All };
             let replayed = store.replay_notices(name, since, which, &entry).await?;
             let replayed =
-                replayed.ok_or_else(|| Usage(format!("no worker has started with subscription {name} yet")))?;
+                replayed.ok_or_else(|| UsageError(format!("no worker has started with subscription {name} yet")))?;
             if as_json {
                 anstream::println!("{}", json!({ "replayed": replayed }));
             } else {
-                anstream::println!("{} will be delivered again", counted(replayed, "notice"));
+                anstream::println!("{} will be delivered again", format_count(replayed, "notice"));
             }
             Ok(true)
         }
     }
 }
 
-fn named<'a>(config: &'a Config, name: &str) -> Result<&'a Subscription, Usage> {
+fn find_subscription<'a>(config: &'a Config, name: &str) -> Result<&'a WebhookSubscription, UsageError> {
     let names = || config.subscriptions.iter().map(|one| one.name.as_str()).collect::<Vec<_>>().join(", ");
     let found = config.subscriptions.iter().find(|one| one.is_named(name));
-    found.ok_or_else(|| Usage(format!("there is no subscription {name:?} in tidings.toml; there are: {}", names())))
+    found
+        .ok_or_else(|| UsageError(format!("there is no subscription {name:?} in tidings.toml; there are: {}", names())))
 }
 
 async fn list(config: &Config, as_json: bool) -> anyhow::Result<bool> {
@@ -138,8 +141,8 @@ fn in_words(state: &SubscriptionState, url: Option<&str>) -> String {
     let SubscriptionState { name, waiting, oldest_at, dead_letters, gone_at } = state;
     let oldest = oldest_at.map(|at| format!(", the oldest of {}", local(at))).unwrap_or_default();
     let gone = gone_at.map(|at| format!("; its receiver answered 410 at {}", local(at))).unwrap_or_default();
-    let waiting = counted(*waiting, "notice");
-    let dead = counted(*dead_letters, "dead letter");
+    let waiting = format_count(*waiting, "notice");
+    let dead = format_count(*dead_letters, "dead letter");
     format!("{name}  {}: {waiting} waiting{oldest}, {dead}{gone}", url.unwrap_or("not in tidings.toml"))
 }
 
@@ -150,8 +153,8 @@ async fn dead_letters(config: &Config, name: &str, limit: u32, as_json: bool) ->
             anstream::println!("{}", json!(notice));
         } else {
             let DeadNotice { id, r#type: what, occurred_at, result, tries, data, .. } = notice;
-            let About { tenant, digest_type, user, .. } = data;
-            let tried = counted(tries.into(), "time");
+            let NoticeFact { tenant, digest_type, user, .. } = data;
+            let tried = format_count(tries.into(), "time");
             let at = local(occurred_at);
             anstream::println!("{id}  {at}  {what}  {tenant}/{digest_type}/{user}  tried {tried}, {result}");
         }
@@ -159,13 +162,13 @@ async fn dead_letters(config: &Config, name: &str, limit: u32, as_json: bool) ->
     Ok(true)
 }
 
-async fn test(subscription: &Subscription, config: &Config, as_json: bool) -> anyhow::Result<bool> {
+async fn test(subscription: &WebhookSubscription, config: &Config, as_json: bool) -> anyhow::Result<bool> {
     let mut problems = config.subscription_problems();
     problems.retain(|problem| problem.key == subscription.secret_env);
     if !problems.is_empty() {
-        return Err(Error::Wrong(problems).into());
+        return Err(ConfigError::Wrong(problems).into());
     }
-    let Delivery { result, why } = subscriptions::test(subscription, Timestamp::now()).await;
+    let NoticeDelivery { result, why } = subscriptions::test(subscription, Timestamp::now()).await;
     let name = &subscription.name;
     if as_json {
         anstream::println!("{}", json!({ "subscription": name, "result": result, "why": why }));

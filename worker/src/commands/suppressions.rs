@@ -6,23 +6,23 @@ use jiff::Timestamp;
 use serde_json::json;
 use tidings_model::{
     AddressError, EmailAddress,
-    records::{AuditEntry, Reason, Suppression, SuppressionFilter, SuppressionPlace},
+    records::{AuditEntry, Suppression, SuppressionFilter, SuppressionPlace, SuppressionReason},
 };
-use tidings_operations::rows::Row;
+use tidings_operations::rows::InputRow;
 use tidings_store::Store;
 
 use crate::{
     Config,
     args::{self, OptionalReason},
     commands::page::{self, PageOptions},
-    error::Usage,
-    line_input::{self, Rejection, Report},
+    error::UsageError,
+    line_input::{self, LineRejection, LineReport},
     storage,
 };
 
 mod format;
 
-use format::Format;
+use format::ListFormat;
 
 /// The action in the audit trail.
 const ADD: &str = "suppression_add";
@@ -41,7 +41,7 @@ tidings consent.";
 /// The commands.
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = EXAMPLES)]
-pub enum Command {
+pub enum SuppressionsCommand {
     /// Lists suppressed addresses, the latest first
     #[command(
         after_help = "Example: tidings suppressions list --tenant acme --json",
@@ -59,7 +59,7 @@ pub enum Command {
     /// Suppresses an address; doing so twice changes nothing
     #[command(after_help = "Example: tidings suppressions add ann@example.net --tenant acme --reason complaint \
         --why 'wrote to support, ticket 812'")]
-    Add(Added),
+    Add(SuppressionAddOptions),
     /// Suppresses the addresses of another provider's list; importing twice changes nothing
     #[command(after_help = format::HELP)]
     Import(ImportOptions),
@@ -67,12 +67,12 @@ pub enum Command {
     #[command(after_help = "Examples:\n  \
         tidings suppressions lift acme ann@example.net --why 'the mailbox works again, ticket 812'\n  \
         tidings suppressions lift acme ann@example.net --reason soft_bounces")]
-    Lift(Options),
+    Lift(SuppressionLiftOptions),
 }
 
 /// The suppression, the operator and the reason.
 #[derive(Debug, clap::Args)]
-pub struct Options {
+pub struct SuppressionLiftOptions {
     /// The tenant
     #[arg(value_name = "TENANT")]
     tenant: String,
@@ -81,7 +81,7 @@ pub struct Options {
     address: String,
     /// Only for this reason [default: all of them]
     #[arg(long = "reason", value_name = "REASON")]
-    only: Option<Reason>,
+    only: Option<SuppressionReason>,
     #[command(flatten)]
     reason: OptionalReason,
     /// Answer in JSON
@@ -91,38 +91,38 @@ pub struct Options {
 
 /// The address, the suppression, the operator and the reason.
 #[derive(Debug, clap::Args)]
-pub struct Added {
+pub struct SuppressionAddOptions {
     /// The address
     #[arg(value_name = "ADDRESS")]
     address: String,
     /// The tenant that must not mail the address
-    #[arg(long, value_name = "TENANT", value_parser = args::tenant)]
+    #[arg(long, value_name = "TENANT", value_parser = args::parse_tenant)]
     tenant: String,
     /// A bounce stops all messages; complaint and unsubscribed stop those of the stream bulk
     #[arg(long = "reason", value_name = "REASON")]
-    suppressed: Reason,
+    suppressed: SuppressionReason,
     #[command(flatten)]
-    reason: args::Reason,
+    reason: args::RequiredReason,
     /// Answer in JSON
     #[arg(long)]
     json: bool,
 }
 
 /// Returns `false` if nothing was lifted or a line was rejected.
-pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
+pub(crate) async fn run(command: SuppressionsCommand, config: &Config) -> anyhow::Result<bool> {
     match command {
-        Command::List { filter, page, json } => {
+        SuppressionsCommand::List { filter, page, json } => {
             list(config, &SuppressionFilter { page: page.into(), ..filter }, json).await
         }
-        Command::Add(added) => add(config, added).await,
-        Command::Import(options) => import(options, config).await,
-        Command::Lift(options) => lift(config, options).await,
+        SuppressionsCommand::Add(added) => add(config, added).await,
+        SuppressionsCommand::Import(options) => import(options, config).await,
+        SuppressionsCommand::Lift(options) => lift(config, options).await,
     }
 }
 
 async fn list(config: &Config, filter: &SuppressionFilter, as_json: bool) -> anyhow::Result<bool> {
     let store = storage::open(&config.database_url).await?;
-    page::print(store.suppressions(filter).await?, as_json, |suppression| {
+    page::print_page(store.suppressions(filter).await?, as_json, |suppression| {
         let Suppression { tenant, address, reason, detail, at } = suppression;
         if as_json {
             json!(suppression).to_string()
@@ -133,13 +133,14 @@ async fn list(config: &Config, filter: &SuppressionFilter, as_json: bool) -> any
     Ok(true)
 }
 
-async fn add(config: &Config, added: Added) -> anyhow::Result<bool> {
-    let Added { address: written, tenant, suppressed: reason, reason: why, json: as_json } = added;
-    let order = why.order()?;
-    let address: EmailAddress = written.parse().map_err(|error: AddressError| Usage(format!("{written:?} {error}")))?;
+async fn add(config: &Config, added: SuppressionAddOptions) -> anyhow::Result<bool> {
+    let SuppressionAddOptions { address: written, tenant, suppressed: reason, reason: why, json: as_json } = added;
+    let order = why.into_order()?;
+    let address: EmailAddress =
+        written.parse().map_err(|error: AddressError| UsageError(format!("{written:?} {error}")))?;
     let now = Timestamp::now();
-    let entry = order.entry(ADD, now);
-    let address = address.written().to_owned();
+    let entry = order.audit_entry(ADD, now);
+    let address = address.as_written().to_owned();
     let suppression = Suppression { tenant, address, reason, detail: "added by an operator".to_owned(), at: now };
     let store = storage::open(&config.database_url).await?;
     let added = store.put_suppressions(&[suppression], &entry).await? > 0;
@@ -152,10 +153,10 @@ async fn add(config: &Config, added: Added) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-async fn lift(config: &Config, options: Options) -> anyhow::Result<bool> {
-    let Options { tenant, address, only, reason, json: as_json } = options;
-    let order = reason.order("tidings suppressions lift")?;
-    let entry = order.entry("suppression_lift", Timestamp::now());
+async fn lift(config: &Config, options: SuppressionLiftOptions) -> anyhow::Result<bool> {
+    let SuppressionLiftOptions { tenant, address, only, reason, json: as_json } = options;
+    let order = reason.into_order("tidings suppressions lift")?;
+    let entry = order.audit_entry("suppression_lift", Timestamp::now());
     let store = storage::open(&config.database_url).await?;
     let lifted = store.lift(&tenant, &address, only, &entry).await?;
     let names: Vec<_> = lifted.iter().map(|reason| reason.name()).collect();
@@ -177,14 +178,14 @@ pub struct ImportOptions {
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// The tenant that must not mail the addresses
-    #[arg(long, value_name = "TENANT", value_parser = args::tenant)]
+    #[arg(long, value_name = "TENANT", value_parser = args::parse_tenant)]
     tenant: String,
     /// The origin of the list [default: the columns say it]
     #[arg(long, value_enum, value_name = "FORMAT")]
-    format: Option<Format>,
+    format: Option<ListFormat>,
     /// The reason of every row, for a list that does not say it
     #[arg(long = "reason", value_name = "REASON")]
-    all: Option<Reason>,
+    all: Option<SuppressionReason>,
     #[command(flatten)]
     reason: OptionalReason,
     /// Print the rejected lines and the summary as JSON
@@ -195,67 +196,67 @@ pub struct ImportOptions {
 /// Returns `false` if any line was rejected. Fails if the columns match no known format.
 async fn import(options: ImportOptions, config: &Config) -> anyhow::Result<bool> {
     let ImportOptions { file, tenant, format, all, reason, json } = options;
-    let order = reason.order("tidings suppressions import")?;
-    let (bar, input) = line_input::open(&file)?;
+    let order = reason.into_order("tidings suppressions import")?;
+    let (bar, input) = line_input::open_input(&file)?;
     let (records, columns) = line_input::records(input)?;
-    let format = Format::of(&columns, format)?;
+    let format = ListFormat::detect_format(&columns, format)?;
     let store = storage::open(&config.database_url).await?;
     let now = Timestamp::now();
-    let entry = order.entry(ADD, now);
-    let list = List { tenant, format, all, now };
-    let mut report = Report::new(json, bar);
+    let entry = order.audit_entry(ADD, now);
+    let list = SuppressionList { tenant, format, all, now };
+    let mut report = LineReport::new(json, bar);
     let mut batch = Vec::with_capacity(BATCH);
     for record in records {
-        match record?.map_err(Rejection::from).and_then(|record| list.suppression(&record)) {
+        match record?.map_err(LineRejection::from).and_then(|record| list.parse_row(&record)) {
             Ok(suppression) => batch.extend(suppression),
-            Err(rejection) => report.rejected(&rejection),
+            Err(rejection) => report.report_rejection(&rejection),
         }
         if batch.len() == BATCH {
-            put(&*store, &mut batch, &entry, &mut report).await?;
+            store_batch(&*store, &mut batch, &entry, &mut report).await?;
         }
     }
-    put(&*store, &mut batch, &entry, &mut report).await?;
-    Ok(report.end("suppressions"))
+    store_batch(&*store, &mut batch, &entry, &mut report).await?;
+    Ok(report.print_totals("suppressions"))
 }
 
-async fn put(
+async fn store_batch(
     store: &dyn Store,
     batch: &mut Vec<Suppression>,
     entry: &AuditEntry,
-    report: &mut Report,
+    report: &mut LineReport,
 ) -> anyhow::Result<()> {
     let suppressions = std::mem::take(batch);
     store.put_suppressions(&suppressions, entry).await?;
-    report.accepted(suppressions.len().try_into()?);
+    report.count_accepted(suppressions.len().try_into()?);
     Ok(())
 }
 
 /// Settings for every row in the list.
-struct List {
+struct SuppressionList {
     tenant: String,
-    format: Format,
-    all: Option<Reason>,
+    format: ListFormat,
+    all: Option<SuppressionReason>,
     now: Timestamp,
 }
 
-impl List {
+impl SuppressionList {
     /// Returns `None` if the row's address is not suppressed.
-    fn suppression(&self, record: &Row) -> Result<Option<Suppression>, Rejection> {
-        let rejected = |field: &str, problem: String| Rejection::new(record.line, field, &problem);
+    fn parse_row(&self, record: &InputRow) -> Result<Option<Suppression>, LineRejection> {
+        let rejected = |field: &str, problem: String| LineRejection::new(record.line, field, &problem);
         let value = |column: &str| record.value(column);
         let written = value(self.format.address());
         let address = written.parse::<EmailAddress>();
         let address = address.map_err(|error| rejected(self.format.address(), format!("{written:?} {error}")))?;
         let tenant = value("tenant");
-        if self.format == Format::Tidings && !tenant.is_empty() && tenant != self.tenant {
+        if self.format == ListFormat::Tidings && !tenant.is_empty() && tenant != self.tenant {
             return Err(rejected("tenant", format!("{tenant:?} is another tenant than --tenant {:?}", self.tenant)));
         }
-        let reason = self.all.map_or_else(|| self.format.reason(&value), |all| Ok(Some(all)));
+        let reason = self.all.map_or_else(|| self.format.parse_reason(&value), |all| Ok(Some(all)));
         let reason = reason.map_err(|(field, problem)| rejected(field, problem))?;
-        let at = self.format.since(&value).map_err(|(field, problem)| rejected(field, problem))?;
+        let at = self.format.parse_since(&value).map_err(|(field, problem)| rejected(field, problem))?;
         Ok(reason.map(|reason| Suppression {
             tenant: self.tenant.clone(),
-            address: address.written().to_owned(),
+            address: address.as_written().to_owned(),
             reason,
             // We drop the provider's text because it may quote the address.
             detail: format!("imported from {}", self.format.name()),

@@ -6,14 +6,14 @@ use std::{
 };
 
 use anyhow::Context as _;
-use tidings_mail::render::{self, Rendered, Renderer};
-use tidings_model::nearest;
+use tidings_mail::render::{self, RenderedEmail, TemplateRenderer};
+use tidings_model::nearest_name;
 
-use crate::{Config, config::Problem};
+use crate::{Config, config::ConfigProblem};
 
 /// The commands about templates.
 #[derive(Debug, clap::Subcommand)]
-pub enum Command {
+pub enum TemplateCommand {
     /// Lists the templates
     List,
     /// Renders a template with its sample
@@ -36,23 +36,23 @@ pub enum Command {
 }
 
 /// Returns `false` if the check finds a fault.
-pub(crate) fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
-    let renderer = Renderer::new(config.templates.as_deref()).context("the templates cannot be read")?;
+pub(crate) fn run(command: TemplateCommand, config: &Config) -> anyhow::Result<bool> {
+    let renderer = TemplateRenderer::new(config.templates.as_deref()).context("the templates cannot be read")?;
     match command {
-        Command::List => {
+        TemplateCommand::List => {
             for name in renderer.names() {
                 anstream::println!("{name}");
             }
             Ok(true)
         }
-        Command::Preview { name, locale, out } => {
-            show(&renderer.preview(&name, locale.as_deref())?, out.as_deref()).map(|()| true)
+        TemplateCommand::Preview { name, locale, out } => {
+            show_rendered(&renderer.preview(&name, locale.as_deref())?, out.as_deref()).map(|()| true)
         }
-        Command::Check => Ok(check(&renderer, config)),
+        TemplateCommand::Check => Ok(check(&renderer, config)),
     }
 }
 
-pub(crate) fn show(mail: &Rendered, out: Option<&Path>) -> anyhow::Result<()> {
+pub(crate) fn show_rendered(mail: &RenderedEmail, out: Option<&Path>) -> anyhow::Result<()> {
     let Some(folder) = out else {
         anstream::println!("{BOLD}{}{BOLD:#}\n\n{}", mail.subject, mail.text.trim_end());
         return Ok(());
@@ -67,14 +67,14 @@ pub(crate) fn show(mail: &Rendered, out: Option<&Path>) -> anyhow::Result<()> {
 }
 
 /// Folders of words for tenants without a table are most likely misspelt.
-pub(crate) fn words_of_nobody(renderer: &Renderer, config: &Config) -> Vec<Problem> {
+pub(crate) fn words_of_nobody(renderer: &TemplateRenderer, config: &Config) -> Vec<ConfigProblem> {
     let nobodys = renderer.tenants().filter(|tenant| !config.tenants.contains_key(*tenant));
     let problem = |tenant: &str| {
-        let nearest = nearest(tenant, config.tenants.keys().map(String::as_str));
+        let nearest = nearest_name(tenant, config.tenants.keys().map(String::as_str));
         let meant = nearest.map(|name| format!("; did you mean {name:?}?")).unwrap_or_default();
         format!("there is no [tenant.{tenant}] in tidings.toml; add the table, or rename the folder{meant}")
     };
-    let of = |tenant: &str| Problem {
+    let of = |tenant: &str| ConfigProblem {
         place: format!("words/{tenant}"),
         key: String::new(),
         value: String::new(),
@@ -83,10 +83,11 @@ pub(crate) fn words_of_nobody(renderer: &Renderer, config: &Config) -> Vec<Probl
     nobodys.map(of).collect()
 }
 
-fn check(renderer: &Renderer, config: &Config) -> bool {
+fn check(renderer: &TemplateRenderer, config: &Config) -> bool {
     let nobodys = words_of_nobody(renderer, config);
-    let nobodys = nobodys.into_iter().map(|Problem { place, problem, .. }| render::Problem { place, problem });
-    let problems: Vec<_> = renderer.check().into_iter().chain(nobodys).collect();
+    let nobodys =
+        nobodys.into_iter().map(|ConfigProblem { place, problem, .. }| render::TemplateProblem { place, problem });
+    let problems: Vec<_> = renderer.check_all().into_iter().chain(nobodys).collect();
     for problem in &problems {
         anstream::eprintln!("{RED}{}{RED:#}: {}", problem.place, problem.problem);
     }

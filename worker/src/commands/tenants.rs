@@ -2,40 +2,40 @@
 
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
-use tidings_client::Commands;
+use tidings_client::WorkflowCommands;
 use tidings_model::PersonId;
 use tidings_operations::{
     person_keys,
-    tenant_end::{Ended, TenantEnd},
+    tenant_end::{TenantEnd, TenantEndResult},
 };
 
 use crate::{
     Config,
-    args::{Reason, tenant},
-    confirm::confirmed,
+    args::{RequiredReason, parse_tenant},
+    confirm::confirm_command,
     storage,
 };
 
 /// The commands.
 #[derive(Debug, clap::Subcommand)]
-pub enum Command {
+pub enum TenantsCommand {
     /// Ends a tenant: pauses it, revokes its tokens of the api, and erases each of its people
     #[command(after_help = "Examples:\n  \
         tidings tenants end acme --why 'contract ended' --dry-run\n  \
         tidings tenants end acme --why 'contract ended'\n\n\
         Stop the producers first, and take [tenant.acme] out of tidings.toml afterwards. The pause stays: what still comes \
         goes nowhere. Suppressions go on holding. After a crash, run the command again.")]
-    End(Options),
+    End(TenantEndOptions),
 }
 
 /// The tenant, the operator and the reason.
 #[derive(Debug, clap::Args)]
-pub struct Options {
+pub struct TenantEndOptions {
     /// The tenant
-    #[arg(value_name = "TENANT", value_parser = tenant)]
+    #[arg(value_name = "TENANT", value_parser = parse_tenant)]
     tenant: String,
     #[command(flatten)]
-    reason: Reason,
+    reason: RequiredReason,
     /// Only count the people who would be erased
     #[arg(long)]
     dry_run: bool,
@@ -48,15 +48,15 @@ pub struct Options {
 }
 
 /// Returns `false` if nothing was ended, or something is left. After an error, run it again to continue.
-pub(crate) async fn run(Command::End(options): Command, config: &Config) -> anyhow::Result<bool> {
-    let Options { tenant, reason, dry_run, yes, json: as_json } = options;
-    let order = reason.order()?;
-    let settings = config.unsigned();
+pub(crate) async fn run(TenantsCommand::End(options): TenantsCommand, config: &Config) -> anyhow::Result<bool> {
+    let TenantEndOptions { tenant, reason, dry_run, yes, json: as_json } = options;
+    let order = reason.into_order()?;
+    let settings = config.unchecked_settings();
     let store = storage::open(&config.database_url).await?;
     let archive = config.retention.settings.archive.as_ref();
     let types = settings.digest_types(&tenant);
     let nobody = PersonId { tenant: tenant.clone(), user: String::new() };
-    let tenants = person_keys::people(&*store, &settings, &nobody).await?;
+    let tenants = person_keys::person_under_each_name(&*store, &settings, &nobody).await?;
     let tenants: Vec<_> = tenants.into_iter().map(|person| person.tenant).collect();
     let end = TenantEnd { store: &*store, archive, tenants: &tenants, types, task_queue: &config.task_queue };
     let temporal = crate::installation::connect(config).await?;
@@ -67,13 +67,13 @@ pub(crate) async fn run(Command::End(options): Command, config: &Config) -> anyh
         return Ok(true);
     }
     let question = format!("End {tenant}, and erase each of its people?");
-    if !yes && !confirmed(&question, &tenant, "--dry-run shows how many people would be erased")? {
+    if !yes && !confirm_command(&question, &tenant, "--dry-run shows how many people would be erased")? {
         anstream::eprintln!("nothing was ended");
         return Ok(false);
     }
-    let commands = Commands::new(temporal.clone(), &config.task_queue);
+    let commands = WorkflowCommands::new(temporal.clone(), &config.task_queue);
     let bar = ProgressBar::new_spinner().with_style(ProgressStyle::with_template("{spinner} {elapsed} {msg}")?);
-    let progress = |ended: &Ended| {
+    let progress = |ended: &TenantEndResult| {
         bar.set_message(format!("{} people", ended.people));
         bar.tick();
     };
@@ -98,8 +98,8 @@ pub(crate) async fn run(Command::End(options): Command, config: &Config) -> anyh
     Ok(ended.is_complete())
 }
 
-fn in_words(tenant: &str, ended: &Ended) -> String {
-    let Ended { people, tokens, erased, .. } = ended;
+fn in_words(tenant: &str, ended: &TenantEndResult) -> String {
+    let TenantEndResult { people, tokens, erased, .. } = ended;
     let counts = erased.counts();
     let lines: String = counts.map(|(name, count)| format!("\n  {}: {count}", name.replace('_', " "))).collect();
     format!(
@@ -110,14 +110,14 @@ fn in_words(tenant: &str, ended: &Ended) -> String {
 
 #[cfg(test)]
 mod tests {
-    use tidings_model::records::Erased;
+    use tidings_model::records::ErasedRows;
 
     use super::*;
 
     #[test]
     fn an_end_says_what_was_erased_and_what_stays() {
-        let erased = Erased { delivery_events: 4, ..Erased::default() };
-        let ended = Ended { people: 2, tokens: 1, erased, ..Ended::default() };
+        let erased = ErasedRows { delivery_events: 4, ..ErasedRows::default() };
+        let ended = TenantEndResult { people: 2, tokens: 1, erased, ..TenantEndResult::default() };
         let text = in_words("acme", &ended);
         assert!(
             text.starts_with("acme: ended\n  people: 2\n  tokens of the api: 1\n  delivery events: 4\nkept: the pause"),

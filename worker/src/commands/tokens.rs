@@ -4,15 +4,15 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 use serde_json::json;
 use tidings_model::{
-    api_token::{ApiToken, NOTE_BYTES, Scope, TokenRecord, TokenState},
+    api_token::{ApiToken, NOTE_BYTES, TokenRecord, TokenScope, TokenState},
     limits,
 };
 use tidings_store::StoredToken;
 
 use crate::{
     Config,
-    args::{OptionalReason, later},
-    error::Usage,
+    args::{OptionalReason, parse_future_time},
+    error::UsageError,
     storage,
 };
 
@@ -31,10 +31,10 @@ const EVERY: &str = "*";
 /// The commands.
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = EXAMPLES)]
-pub enum Command {
+pub enum TokensCommand {
     /// Makes a token and prints it, this once
     #[command(after_help = "Example: tidings tokens create --tenant acme --scope events:write --expires 90d")]
-    Create(Created),
+    Create(TokenCreateOptions),
     /// Lists tokens with their scopes, state and last use, the latest first
     #[command(after_help = "Example: tidings tokens list --tenant acme --json")]
     List {
@@ -61,15 +61,15 @@ pub enum Command {
 
 /// The permissions, the end and the use of the token.
 #[derive(Debug, clap::Args)]
-pub struct Created {
+pub struct TokenCreateOptions {
     /// The tenant; `*` is every tenant, for operators
     #[arg(long, value_name = "TENANT|*")]
     tenant: String,
     /// A permission; may be repeated
     #[arg(long = "scope", value_name = "SCOPE", required = true)]
-    scopes: Vec<Scope>,
+    scopes: Vec<TokenScope>,
     /// The end: a time as in RFC 3339, or a span from now as in `90d` [default: none]
-    #[arg(long, value_name = "TIME", value_parser = later)]
+    #[arg(long, value_name = "TIME", value_parser = parse_future_time)]
     expires: Option<Timestamp>,
     /// The use of the token, for the list
     #[arg(long, value_name = "TEXT", default_value = "")]
@@ -82,20 +82,20 @@ pub struct Created {
 }
 
 /// Returns `false` if there is no token to revoke.
-pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
+pub(crate) async fn run(command: TokensCommand, config: &Config) -> anyhow::Result<bool> {
     match command {
-        Command::Create(created) => create(config, created).await,
-        Command::List { tenant, json } => list(config, tenant.as_deref(), json).await,
-        Command::Revoke { id, reason, json } => revoke(config, &id, reason, json).await,
+        TokensCommand::Create(created) => create(config, created).await,
+        TokensCommand::List { tenant, json } => list(config, tenant.as_deref(), json).await,
+        TokensCommand::Revoke { id, reason, json } => revoke(config, &id, reason, json).await,
     }
 }
 
-async fn create(config: &Config, created: Created) -> anyhow::Result<bool> {
-    let Created { tenant, mut scopes, expires, note, reason, json: as_json } = created;
-    let order = reason.order("tidings tokens create")?;
-    limits::id("--tenant", &tenant).map_err(|invalid| Usage(invalid.to_string()))?;
+async fn create(config: &Config, created: TokenCreateOptions) -> anyhow::Result<bool> {
+    let TokenCreateOptions { tenant, mut scopes, expires, note, reason, json: as_json } = created;
+    let order = reason.into_order("tidings tokens create")?;
+    limits::check_id("--tenant", &tenant).map_err(|invalid| UsageError(invalid.to_string()))?;
     if note.len() > NOTE_BYTES || note.chars().any(char::is_control) {
-        return Err(Usage(format!("--note: write one line of at most {NOTE_BYTES} bytes")).into());
+        return Err(UsageError(format!("--note: write one line of at most {NOTE_BYTES} bytes")).into());
     }
     scopes.sort_unstable();
     scopes.dedup();
@@ -112,7 +112,7 @@ async fn create(config: &Config, created: Created) -> anyhow::Result<bool> {
         revoked_at: None,
         last_used_on: None,
     };
-    let entry = order.entry(&format!("token_create {}", record.id), now);
+    let entry = order.audit_entry(&format!("token_create {}", record.id), now);
     let store = storage::open(&config.database_url).await?;
     store.put_token(&StoredToken { record: record.clone(), hash: token.hash() }, &entry).await?;
     if as_json {
@@ -149,8 +149,8 @@ fn in_words(token: &TokenRecord, now: Timestamp) -> String {
 }
 
 async fn revoke(config: &Config, id: &str, reason: OptionalReason, as_json: bool) -> anyhow::Result<bool> {
-    let order = reason.order("tidings tokens revoke")?;
-    let entry = order.entry(&format!("token_revoke {id}"), Timestamp::now());
+    let order = reason.into_order("tidings tokens revoke")?;
+    let entry = order.audit_entry(&format!("token_revoke {id}"), Timestamp::now());
     let store = storage::open(&config.database_url).await?;
     let before = store.revoke_token(id, &entry).await?;
     let said = match &before {

@@ -5,16 +5,16 @@ use std::env;
 use jiff::Timestamp;
 use serde::Serialize;
 use tidings_gateway::{
-    fetch::{FetchError, Fetcher},
+    fetch::{FetchError, HttpFetcher},
     webhooks::{
-        Hook, post,
+        RelayWebhook, post_sample,
         samples::{Expected, Sample, samples},
-        ses::Certificates,
+        ses::CertificateCache,
     },
 };
 use tidings_model::{
     MessageKey, Provider,
-    records::{MessageRecord, Reason, WebhookLetterId},
+    records::{MessageRecord, SuppressionReason, WebhookLetterId},
 };
 use tidings_store::Store;
 use url::Url;
@@ -22,14 +22,14 @@ use uuid::Uuid;
 
 use crate::{
     Config,
-    config::{Error, Relay},
-    error::Usage,
+    config::{ConfigError, RelayConfig},
+    error::UsageError,
     storage,
 };
 
 /// The commands.
 #[derive(Debug, clap::Subcommand)]
-pub enum Command {
+pub enum WebhooksCommand {
     /// Sends a signed sample of each kind to the real route, and says what became of it
     #[command(after_help = "Examples:\n  \
         tidings webhooks test mailgun\n  \
@@ -42,13 +42,13 @@ pub enum Command {
         unsigned sample, and for SES that the server with the certificates of SNS can be reached from here. Use the test of the \
         provider's own pages for the rest.\n\n\
         Exit codes: 0 each sample was answered as expected, 1 one was not, 2 wrong usage.")]
-    Test(Options),
+    Test(WebhookTestOptions),
 }
 
 /// Returns `false` if a sample had an unexpected result.
-pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
+pub(crate) async fn run(command: WebhooksCommand, config: &Config) -> anyhow::Result<bool> {
     match command {
-        Command::Test(options) => test(options, config).await,
+        WebhooksCommand::Test(options) => test(options, config).await,
     }
 }
 
@@ -57,7 +57,7 @@ const TEST: &str = "test";
 
 /// The relay, the route and the message.
 #[derive(Debug, clap::Args)]
-pub struct Options {
+pub struct WebhookTestOptions {
     /// The relay: [relay.NAME] of tidings.toml
     #[arg(value_name = "RELAY")]
     relay: String,
@@ -76,7 +76,7 @@ pub struct Options {
 }
 
 #[derive(Serialize)]
-struct Line {
+struct WebhookTestLine {
     sample: String,
     ok: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -84,9 +84,9 @@ struct Line {
     becomes: String,
 }
 
-async fn test(options: Options, config: &Config) -> anyhow::Result<bool> {
+async fn test(options: WebhookTestOptions, config: &Config) -> anyhow::Result<bool> {
     let (relay, hook) = webhook(config, &options.relay)?;
-    let url = route(config, &options)?;
+    let url = webhook_url(config, &options)?;
     let store = storage::open(&config.database_url).await?;
     let message = match (options.tenant, options.message) {
         (Some(tenant), Some(key)) => Some(test_message(&*store, tenant, key).await?),
@@ -94,9 +94,10 @@ async fn test(options: Options, config: &Config) -> anyhow::Result<bool> {
     };
     let id = message.as_ref().map_or_else(Uuid::new_v4, |message| message.id);
     let secrets = relay.webhook_secret_env().and_then(|variable| env::var(variable).ok());
-    let target = Target { store: &*store, relay: &options.relay, url, message: id, exists: message.is_some() };
+    let target =
+        WebhookTestTarget { store: &*store, relay: &options.relay, url, message: id, exists: message.is_some() };
     let mut all_ok = true;
-    let mut say = |line: Line| {
+    let mut say = |line: WebhookTestLine| {
         all_ok &= line.ok;
         anstream::println!("{}", if options.json { serde_json::json!(line).to_string() } else { in_words(&line) });
     };
@@ -107,46 +108,46 @@ async fn test(options: Options, config: &Config) -> anyhow::Result<bool> {
         say(line);
     }
     if !options.json {
-        anstream::println!("{}", afterwards(&*store, relay.provider(), message).await?);
+        anstream::println!("{}", summarize_effects(&*store, relay.provider(), message).await?);
     }
     Ok(all_ok)
 }
 
-fn webhook<'a>(config: &'a Config, name: &str) -> anyhow::Result<(&'a Relay, Hook)> {
+fn webhook<'a>(config: &'a Config, name: &str) -> anyhow::Result<(&'a RelayConfig, RelayWebhook)> {
     let relay = config.relays.get(name).ok_or_else(|| {
         let names: Vec<_> = config.relays.keys().map(String::as_str).collect();
-        Usage(format!("there is no relay {name:?}; there are: {}", names.join(", ")))
+        UsageError(format!("there is no relay {name:?}; there are: {}", names.join(", ")))
     })?;
-    let hook = relay.webhook().map_err(|unset| Error::Wrong(vec![unset]))?.ok_or_else(|| {
+    let hook = relay.webhook().map_err(|unset| ConfigError::Wrong(vec![unset]))?.ok_or_else(|| {
         let key = if relay.provider() == Provider::Ses { "topic_arn" } else { "webhook_secret_env" };
-        Usage(format!("[relay.{name}] has no webhook; write {key}, and see docs/delivery.md"))
+        UsageError(format!("[relay.{name}] has no webhook; write {key}, and see docs/delivery.md"))
     })?;
     Ok((relay, hook))
 }
 
-fn route(config: &Config, options: &Options) -> Result<Url, Usage> {
+fn webhook_url(config: &Config, options: &WebhookTestOptions) -> Result<Url, UsageError> {
     let base = match (&options.url, &config.gateway.pages.public_url) {
         (Some(url), _) => url.to_string(),
         (None, Some(url)) => url.clone(),
-        (None, None) => return Err(Usage("--url is required, because gateway.public_url is not set".to_owned())),
+        (None, None) => return Err(UsageError("--url is required, because gateway.public_url is not set".to_owned())),
     };
     let url: Option<Url> = format!("{}/webhooks/{}", base.trim_end_matches('/'), options.relay).parse().ok();
     let url = url.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
-    url.ok_or_else(|| Usage(format!("--url {base:?} is not the address of a gateway, like http://127.0.0.1:8080")))
+    url.ok_or_else(|| UsageError(format!("--url {base:?} is not the address of a gateway, like http://127.0.0.1:8080")))
 }
 
 /// Other messages are not allowed, because the reports will change the message and suppress its address.
 async fn test_message(store: &dyn Store, tenant: String, key: String) -> anyhow::Result<MessageRecord> {
     if !key.starts_with(TEST) {
         let right = "its key must begin with `test`, because reports suppress its address";
-        return Err(Usage(format!("--message {key:?} is no test message: {right}")).into());
+        return Err(UsageError(format!("--message {key:?} is no test message: {right}")).into());
     }
-    let key = MessageKey::new(tenant, key).map_err(|error| Usage(format!("--message: {error}")))?;
+    let key = MessageKey::new(tenant, key).map_err(|error| UsageError(format!("--message: {error}")))?;
     let found = store.message(key.message_id()).await?;
-    Ok(found.ok_or_else(|| Usage(format!("--message: there is no message {key}; send one with tidings send")))?)
+    Ok(found.ok_or_else(|| UsageError(format!("--message: there is no message {key}; send one with tidings send")))?)
 }
 
-struct Target<'a> {
+struct WebhookTestTarget<'a> {
     store: &'a dyn Store,
     relay: &'a str,
     url: Url,
@@ -154,11 +155,11 @@ struct Target<'a> {
     exists: bool,
 }
 
-impl Target<'_> {
-    async fn test(&self, sample: &Sample) -> anyhow::Result<Line> {
+impl WebhookTestTarget<'_> {
+    async fn test(&self, sample: &Sample) -> anyhow::Result<WebhookTestLine> {
         let before = self.store.delivery_events(self.message).await?.len();
-        let answered = post(&self.url, sample).await;
-        let line = |ok: bool, status: Option<u16>, becomes: String| Line {
+        let answered = post_sample(&self.url, sample).await;
+        let line = |ok: bool, status: Option<u16>, becomes: String| WebhookTestLine {
             sample: sample.name.to_owned(),
             ok,
             status,
@@ -174,7 +175,7 @@ impl Target<'_> {
         }
         let (ok, becomes) = match sample.expected {
             Expected::Refused => (true, "refused, as it must be".to_owned()),
-            Expected::DeadLetter => self.buried(sample).await?,
+            Expected::DeadLetter => self.find_dead_letter(sample).await?,
             Expected::Event(_) if self.exists => {
                 let recorded = self.store.delivery_events(self.message).await?;
                 // It is not recorded again, e.g. after a test in the same second.
@@ -193,7 +194,7 @@ impl Target<'_> {
         Ok(line(ok, Some(status), becomes))
     }
 
-    async fn buried(&self, sample: &Sample) -> anyhow::Result<(bool, String)> {
+    async fn find_dead_letter(&self, sample: &Sample) -> anyhow::Result<(bool, String)> {
         let id = WebhookLetterId::new(self.relay, &sample.sha256());
         let letter = self.store.webhook_letter(&id).await?;
         Ok(letter.map_or((false, ELSEWHERE.to_owned()), |_| (true, format!("dead letter {id}"))))
@@ -212,22 +213,26 @@ const fn remedy(status: u16) -> &'static str {
     }
 }
 
-async fn servers(hook: &Hook) -> Vec<Line> {
-    let (mut lines, certificates) = (Vec::new(), Certificates::new(Fetcher::new()));
+async fn servers(hook: &RelayWebhook) -> Vec<WebhookTestLine> {
+    let (mut lines, certificates) = (Vec::new(), CertificateCache::new(HttpFetcher::new()));
     for topic in hook.topics() {
         let server = topic.server();
         // Any HTTP response is fine.
-        let (ok, becomes) = match certificates.ask(&server).await {
+        let (ok, becomes) = match certificates.fetch_url(&server).await {
             Ok(_) | Err(FetchError::Status(_) | FetchError::Body(_)) => (true, "answers from here".to_owned()),
             Err(error) => (false, format!("{error}; the gateway needs it for the certificates of SNS")),
         };
-        lines.push(Line { sample: server.host, ok, status: None, becomes });
+        lines.push(WebhookTestLine { sample: server.host, ok, status: None, becomes });
     }
     lines
 }
 
 /// Explains gaps in the test, or lists changes made by the samples.
-async fn afterwards(store: &dyn Store, provider: Provider, message: Option<MessageRecord>) -> anyhow::Result<String> {
+async fn summarize_effects(
+    store: &dyn Store,
+    provider: Provider,
+    message: Option<MessageRecord>,
+) -> anyhow::Result<String> {
     if matches!(provider, Provider::Ses | Provider::SendGrid) {
         return Ok(format!(
             "Not tested: a signed event, because {0} signs with a key of its own. A refusal looks the same for a relay that the \
@@ -239,8 +244,8 @@ async fn afterwards(store: &dyn Store, provider: Provider, message: Option<Messa
     let Some(before) = message else { return Ok(format!("No recipient was touched. {letters}")) };
     let after = store.message(before.id).await?.map_or(before.state, |message| message.state);
     let tenant = before.origin.tenant();
-    let reasons = store.suppressed(tenant, &before.envelope_to).await?;
-    let reasons: Vec<_> = reasons.into_iter().map(Reason::name).collect();
+    let reasons = store.suppression_reasons(tenant, &before.envelope_to).await?;
+    let reasons: Vec<_> = reasons.into_iter().map(SuppressionReason::name).collect();
     Ok(format!(
         "Changed: message {} was {} and is {}. Its address is suppressed: {}. Lift that: tidings suppressions lift {tenant} ADDRESS \
          --why 'a test'. {letters}",
@@ -251,7 +256,7 @@ async fn afterwards(store: &dyn Store, provider: Provider, message: Option<Messa
     ))
 }
 
-fn in_words(Line { sample, ok, status, becomes }: &Line) -> String {
+fn in_words(WebhookTestLine { sample, ok, status, becomes }: &WebhookTestLine) -> String {
     let mark = if *ok { "ok  " } else { "FAIL" };
     let status = status.map_or_else(|| "   ".to_owned(), |status| status.to_string());
     format!("{mark}  {sample:<18} {status}  {becomes}")
@@ -266,7 +271,7 @@ mod tests {
     fn config(text: &str) -> Config {
         let streams = "[stream.bulk]\nrelays = [\"m\"]\n[stream.transactional]\nrelays = [\"m\"]\n";
         let text = format!("[relay.m]\nurl = \"smtp://127.0.0.1\"\n{text}\n{streams}");
-        Config::read(Path::new("tidings.toml"), &text, &|_| None).unwrap()
+        Config::parse_text(Path::new("tidings.toml"), &text, &|_| None).unwrap()
     }
 
     #[test]
@@ -281,7 +286,7 @@ mod tests {
 
     #[test]
     fn the_route_is_that_of_the_gateway_unless_a_url_is_given() {
-        let options = |url: Option<&str>| Options {
+        let options = |url: Option<&str>| WebhookTestOptions {
             relay: "m".to_owned(),
             url: url.map(|url| url.parse().unwrap()),
             message: None,
@@ -290,7 +295,7 @@ mod tests {
         };
         let mut with_gateway = config("");
         with_gateway.gateway.pages.public_url = Some("https://mail.acme.example/t".to_owned());
-        let to = |config: &Config, url: Option<&str>| route(config, &options(url)).map(|url| url.to_string());
+        let to = |config: &Config, url: Option<&str>| webhook_url(config, &options(url)).map(|url| url.to_string());
         assert_eq!(to(&with_gateway, None).unwrap(), "https://mail.acme.example/t/webhooks/m");
         assert_eq!(to(&with_gateway, Some("http://127.0.0.1:8080/")).unwrap(), "http://127.0.0.1:8080/webhooks/m");
         assert!(to(&config(""), None).unwrap_err().0.contains("--url is required"));

@@ -2,7 +2,7 @@
 
 use tidings_model::settings::UnknownRecipients;
 
-use crate::{Config, registration::Patches, signals::until_signalled, worker};
+use crate::{Config, registration::PatchMode, signals::until_signalled, worker};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -10,15 +10,15 @@ Examples:
   tidings worker --hold-patches   replaces a worker of an earlier version, and keeps the way back open";
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct WorkerArgs {
     /// Orders the steps of each digest as earlier versions do, so that their workers can go on with it. Use this while you
     /// replace workers of an earlier version, and restart without it when no earlier worker will run again
     #[arg(long)]
     hold_patches: bool,
 }
 
-pub(crate) async fn run(args: &Args, config: Config) -> anyhow::Result<()> {
-    let patches = if args.hold_patches { Patches::Held } else { Patches::Active };
+pub(crate) async fn run(args: &WorkerArgs, config: Config) -> anyhow::Result<()> {
+    let patches = if args.hold_patches { PatchMode::Held } else { PatchMode::Active };
     let shutdown = until_signalled("activities")?;
     Box::pin(worker::run(config.ready_to_send()?, UnknownRecipients::Wait, patches, shutdown)).await
 }

@@ -3,15 +3,18 @@
 use std::collections::BTreeMap;
 
 use tidings_model::{
-    settings::{Categories, CategorySettings, DigestSettings, Section},
+    settings::{CategorySettings, DigestCategories, DigestSettings, SectionHeading},
     words,
 };
 
 use super::{
     checks::{Checks, name, whole},
     former,
-    keys::{Entry, Keys as _, List, Number, Show as _, Shown, Table, Text, ToTable as _, table},
-    problem::Problem,
+    keys::{
+        ConfigTable, ConfigValue, RawList, RawNumber, RawText, TableEntry, TableKeys as _, ToConfigValue as _,
+        ToTable as _, table,
+    },
+    problem::ConfigProblem,
 };
 
 const HIGHEST: u32 = 100;
@@ -19,16 +22,16 @@ const HIGHEST: u32 = 100;
 table! {
     /// The keys of `[digest.NAME.category.CATEGORY]`.
     pub(super) struct RawCategory for category: CategorySettings, read() {
-        was: apart(List), shown None;
-        title: apart(Text), shown category.section.as_ref().and_then(|section| section.title.show());
-        section: apart(Text), shown None;
-        priority: apart(Number);
+        was: apart(RawList), shown None;
+        title: apart(RawText), shown category.section.as_ref().and_then(|section| section.title.show());
+        section: apart(RawText), shown None;
+        priority: apart(RawNumber);
         min_count: number(whole(u32::MAX));
-        max_age: text(words::duration);
+        max_age: text(words::parse_duration);
     }
 }
 
-impl Entry for RawCategory {
+impl TableEntry for RawCategory {
     /// Keeps the former names from `base` if this entry has none.
     fn over(self, base: &Self) -> Self {
         Self { was: self.was.or_else(|| base.was.clone()), ..self }
@@ -43,7 +46,7 @@ impl Entry for RawCategory {
 }
 
 /// Leaves out entries under former names.
-pub(super) fn todays<'a, T: Clone>(
+pub(super) fn current_entries<'a, T: Clone>(
     entries: &'a BTreeMap<String, T>,
     digest: &'a DigestSettings,
 ) -> impl Iterator<Item = (String, T)> + 'a {
@@ -51,22 +54,22 @@ pub(super) fn todays<'a, T: Clone>(
     todays.map(|(name, value)| (name.clone(), value.clone()))
 }
 
-pub(super) fn show(digest: &DigestSettings) -> Option<Shown> {
-    let categories = todays(&digest.category.named, digest).map(|(name, category)| {
+pub(super) fn show(digest: &DigestSettings) -> Option<ConfigValue> {
+    let categories = current_entries(&digest.category.named, digest).map(|(name, category)| {
         let mut shown = category.to_table();
-        shown.insert_first("was", former::was(&digest.former_categories, &name));
-        (name, Shown::Table(shown))
+        shown.insert_first("was", former::former_names(&digest.former_categories, &name));
+        (name, ConfigValue::Table(shown))
     });
-    categories.collect::<Table>().unless_empty()
+    categories.collect::<ConfigTable>().unless_empty()
 }
 
 /// Maps former names to today's. Returns `None` if one is wrong.
-pub(super) fn former(
+pub(super) fn check_former_names(
     table: &str,
     all: &BTreeMap<String, RawCategory>,
     checks: &mut Checks<'_>,
 ) -> Option<BTreeMap<String, String>> {
-    former::check(table, all.iter().map(|(name, raw)| (name.as_str(), raw.was.as_ref())), checks)
+    former::check_former(table, all.iter().map(|(name, raw)| (name.as_str(), raw.was.as_ref())), checks)
 }
 
 /// Adds the values under former names, too.
@@ -90,7 +93,7 @@ pub(super) fn check(
     all: &BTreeMap<String, RawCategory>,
     others: CategorySettings,
     checks: &mut Checks<'_>,
-) -> Option<Categories> {
+) -> Option<DigestCategories> {
     let mut checked = Vec::new();
     for (name, raw) in all {
         let place = raw.place(checks);
@@ -105,7 +108,7 @@ pub(super) fn check(
     let named: BTreeMap<_, CategorySettings> = checked.into_iter().collect::<Option<_>>()?;
     let longest = named.values().filter_map(|category| category.max_age).max();
     let others = CategorySettings { max_age: others.max_age.or(longest), ..others };
-    Some(Categories { named, others })
+    Some(DigestCategories { named, others })
 }
 
 fn check_one(
@@ -115,26 +118,26 @@ fn check_one(
     all: &BTreeMap<String, RawCategory>,
     checks: &mut Checks<'_>,
 ) -> Option<CategorySettings> {
-    let (section, priority) = placed(table, category, raw, all, checks)?;
+    let (section, priority) = resolve_section(table, category, raw, all, checks)?;
     let mut category = CategorySettings { section, priority, ..CategorySettings::default() };
     raw.read(table, &mut category, checks);
     Some(category)
 }
 
 /// With `section`, heading and priority come from this other category.
-fn placed(
+fn resolve_section(
     table: &str,
     category: &str,
     raw: &RawCategory,
     all: &BTreeMap<String, RawCategory>,
     checks: &mut Checks<'_>,
-) -> Option<(Option<Section>, u32)> {
+) -> Option<(Option<SectionHeading>, u32)> {
     let Some(section) = &raw.section else { return Some(own_place(table, category, raw, checks)) };
     let title = raw.title.as_ref().map(|title| ("title", checks.place_of(title)));
     let priority = raw.priority.as_ref().map(|priority| ("priority", checks.place_of(priority)));
     for (key, place) in title.into_iter().chain(priority) {
         let problem = "is that of the section; remove this key, or `section`";
-        checks.report(Problem::new(place, format!("{table}.{key}"), problem));
+        checks.report(ConfigProblem::new(place, format!("{table}.{key}"), problem));
     }
     let head = checks.text(&format!("{table}.section"), Some(section), |name| match all.get(name) {
         Some(head) if head.title.is_some() && head.section.is_none() => Ok(name.to_owned()),
@@ -143,8 +146,8 @@ fn placed(
     Some(own_place(table, &head, all.get(&head)?, checks))
 }
 
-fn own_place(table: &str, category: &str, raw: &RawCategory, checks: &mut Checks<'_>) -> (Option<Section>, u32) {
+fn own_place(table: &str, category: &str, raw: &RawCategory, checks: &mut Checks<'_>) -> (Option<SectionHeading>, u32) {
     let title = checks.text(&format!("{table}.title"), raw.title.as_ref(), name);
     let priority = checks.number(&format!("{table}.priority"), raw.priority.as_ref(), whole(HIGHEST));
-    (title.map(|title| Section::new(category, &title)), priority.unwrap_or_default())
+    (title.map(|title| SectionHeading::new(category, &title)), priority.unwrap_or_default())
 }

@@ -6,9 +6,9 @@ use tidings_model::foreign_text::clean_edges;
 use toml::Spanned;
 
 use super::{
-    door::{self, Door},
-    problem::{Environment, Problem, place_of},
-    secret::{EXPOSED, is_exposed, masked},
+    door::{self, NetworkEndpoint},
+    problem::{ConfigProblem, EnvironmentReader, place_of},
+    secret::{EXPOSED, is_exposed, mask_passwords},
 };
 
 const NAME_CHARS: usize = 80;
@@ -18,7 +18,7 @@ const SENTENCE_CHARS: usize = 300;
 pub(super) type SpannedList = Spanned<Vec<Spanned<String>>>;
 
 /// A key that an environment variable can override.
-pub(super) struct Overridable {
+pub(super) struct OverridableKey {
     pub key: &'static str,
     pub variable: &'static str,
     pub default: &'static str,
@@ -27,14 +27,14 @@ pub(super) struct Overridable {
 pub(super) struct Checks<'a> {
     place: &'a Path,
     text: &'a str,
-    environment: Environment<'a>,
-    pub problems: Vec<Problem>,
-    pub listeners: Vec<Door>,
-    password: Option<Problem>,
+    environment: EnvironmentReader<'a>,
+    pub problems: Vec<ConfigProblem>,
+    pub listeners: Vec<NetworkEndpoint>,
+    password: Option<ConfigProblem>,
 }
 
 impl<'a> Checks<'a> {
-    pub fn new(place: &'a Path, text: &'a str, environment: Environment<'a>) -> Self {
+    pub fn new(place: &'a Path, text: &'a str, environment: EnvironmentReader<'a>) -> Self {
         Self { place, text, environment, problems: Vec::new(), listeners: Vec::new(), password: None }
     }
 
@@ -43,7 +43,7 @@ impl<'a> Checks<'a> {
     }
 
     /// Warns if other users on the machine can read a password in the file.
-    pub fn exposed_password(&self) -> Option<Problem> {
+    pub fn exposed_password(&self) -> Option<ConfigProblem> {
         self.password.clone().filter(|_| is_exposed(self.place))
     }
 
@@ -56,14 +56,15 @@ impl<'a> Checks<'a> {
     ) -> Option<T> {
         let value = value?;
         let text = value.as_ref().as_ref();
-        let result = parse(clean_edges(text)).map_err(|problem| self.wrong(value, key, text.to_owned(), problem));
+        let result =
+            parse(clean_edges(text)).map_err(|problem| self.value_problem(value, key, text.to_owned(), problem));
         self.accept(result)
     }
 
     /// Parses a URL that may contain a password. The environment wins over the file, then comes the default.
     pub fn secret_url<T>(
         &mut self,
-        Overridable { key, variable, default }: Overridable,
+        OverridableKey { key, variable, default }: OverridableKey,
         value: Option<&Spanned<String>>,
         parse: impl FnOnce(&str) -> Result<T, String>,
     ) -> Option<T> {
@@ -83,14 +84,14 @@ impl<'a> Checks<'a> {
     ) -> Option<T> {
         let value = value?;
         let text = value.as_ref();
-        let shown = masked(text);
+        let shown = mask_passwords(text);
         // A user alone is masked too, because it may be a misplaced token.
         let has_password = shown != *text && [":***", "=***"].iter().any(|masked| shown.contains(masked));
         if has_password && self.password.is_none() {
             let problem = format!("has a password, and the file {EXPOSED}");
-            self.password = Some(Problem::new(self.place_of(value), key, problem).of(shown.clone()));
+            self.password = Some(ConfigProblem::new(self.place_of(value), key, problem).with_value(shown.clone()));
         }
-        let result = parse(clean_edges(text)).map_err(|problem| self.wrong(value, key, shown, problem));
+        let result = parse(clean_edges(text)).map_err(|problem| self.value_problem(value, key, shown, problem));
         self.accept(result)
     }
 
@@ -102,7 +103,9 @@ impl<'a> Checks<'a> {
         text: &str,
         parse: impl FnOnce(&str) -> Result<T, String>,
     ) -> Option<T> {
-        self.accept(parse(text).map_err(|problem| Problem::new(place, key, problem).of(masked(text))))
+        self.accept(
+            parse(text).map_err(|problem| ConfigProblem::new(place, key, problem).with_value(mask_passwords(text))),
+        )
     }
 
     /// Rejects an address beyond this machine, unless the file explicitly accepts the lack of TLS or a proxy
@@ -119,7 +122,7 @@ impl<'a> Checks<'a> {
                 .map_err(|_| "is not an IP address with a port; write for example \"127.0.0.1:9464\"".to_owned())
         })?;
         let place = raw.map(|raw| self.place_of(raw)).unwrap_or_default();
-        let (door, refusal) = Door::listener(place, key, address, (tls_key, is_said), !has_proxy);
+        let (door, refusal) = NetworkEndpoint::listener(place, key, address, (tls_key, is_said), !has_proxy);
         self.listeners.push(door);
         if let Some(refusal) = refusal {
             self.report(refusal);
@@ -143,7 +146,9 @@ impl<'a> Checks<'a> {
     ) -> Option<(String, Option<String>)> {
         let name = variable.as_ref();
         let is_name = variable_name(name, right);
-        self.accept(is_name.map_err(|problem| Problem::new(self.place_of(variable), key, problem).of(shown(name))))?;
+        self.accept(is_name.map_err(|problem| {
+            ConfigProblem::new(self.place_of(variable), key, problem).with_value(masked_name(name))
+        }))?;
         Some((name.clone(), self.variable(name)))
     }
 
@@ -157,7 +162,7 @@ impl<'a> Checks<'a> {
     ) -> Option<(String, Option<T>)> {
         let (name, value) = self.named_variable(key, variable, right)?;
         let secret = value.map(|value| parse(&value)).transpose();
-        let secret = self.accept(secret.map_err(|problem| Problem::of_secret(&name, problem)))?;
+        let secret = self.accept(secret.map_err(|problem| ConfigProblem::of_secret(&name, problem)))?;
         Some((name, secret))
     }
 
@@ -214,23 +219,24 @@ impl<'a> Checks<'a> {
     pub fn report_star(&mut self, table: &str, name: &str, place: String, instead: &str) {
         if name == "*" {
             let problem = format!("does not stand for all of them; {instead}");
-            self.report(Problem::new(place, format!("{table}.\"*\""), problem));
+            self.report(ConfigProblem::new(place, format!("{table}.\"*\""), problem));
         }
     }
 
-    pub fn accept<T>(&mut self, result: Result<T, Problem>) -> Option<T> {
+    pub fn accept<T>(&mut self, result: Result<T, ConfigProblem>) -> Option<T> {
         result.map_err(|problem| self.report(problem)).ok()
     }
 
-    pub fn fault<T>(&mut self, raw: &Spanned<T>, key: impl Into<String>, problem: impl Into<String>) {
-        self.report(Problem::new(self.place_of(raw), key, problem));
+    pub fn report_at<T>(&mut self, raw: &Spanned<T>, key: impl Into<String>, problem: impl Into<String>) {
+        self.report(ConfigProblem::new(self.place_of(raw), key, problem));
     }
 
     /// Skips a problem that another key reported: a tenant inherits a digest type's keys and so their
     /// problems.
-    pub fn report(&mut self, problem: Problem) {
+    pub fn report(&mut self, problem: ConfigProblem) {
         let problem = if problem.value.contains('\n') { problem.without_value() } else { problem };
-        let same = |p: &Problem| (&p.place, &p.value, &p.problem) == (&problem.place, &problem.value, &problem.problem);
+        let same =
+            |p: &ConfigProblem| (&p.place, &p.value, &p.problem) == (&problem.place, &problem.value, &problem.problem);
         if !self.problems.iter().any(same) {
             self.problems.push(problem);
         }
@@ -247,14 +253,14 @@ impl<'a> Checks<'a> {
         place_of(self.place, self.text, Some(value.span()))
     }
 
-    fn wrong<T>(&self, value: &Spanned<T>, key: &str, shown: String, problem: String) -> Problem {
-        let problem = Problem::new(self.place_of(value), key, problem).of(shown);
+    fn value_problem<T>(&self, value: &Spanned<T>, key: &str, shown: String, problem: String) -> ConfigProblem {
+        let problem = ConfigProblem::new(self.place_of(value), key, problem).with_value(shown);
         if self.spans_lines(value) { problem.without_value() } else { problem }
     }
 }
 
 /// Masks anything except capitals with an underscore, because it may be a misplaced token.
-pub(super) fn shown(variable: &str) -> String {
+pub(super) fn masked_name(variable: &str) -> String {
     let fits = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
     let is_name = variable.contains('_') && variable.bytes().all(fits);
     if is_name { variable.to_owned() } else { "***".to_owned() }
@@ -282,15 +288,15 @@ pub(super) fn whole<T: FromStr + PartialOrd + From<u8> + fmt::Display + Copy>(
 
 /// Recipients will read this.
 pub(super) fn name(text: &str) -> Result<String, String> {
-    line(text, NAME_CHARS)
+    parse_line(text, NAME_CHARS)
 }
 
 /// Recipients will read this.
 pub(super) fn sentence(text: &str) -> Result<String, String> {
-    line(text, SENTENCE_CHARS)
+    parse_line(text, SENTENCE_CHARS)
 }
 
-fn line(text: &str, limit: usize) -> Result<String, String> {
+fn parse_line(text: &str, limit: usize) -> Result<String, String> {
     let chars = text.chars().count();
     if text.trim().is_empty() {
         return Err("is empty; leave the key out".to_owned());

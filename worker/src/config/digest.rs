@@ -3,12 +3,15 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use tidings_model::{
-    Cadence, ParseError, Quiet,
+    Cadence, ParseError, QuietHours,
     cadence::DayRange,
-    offered_cadences::{Choice, Choices},
-    settings::{Categories, CategorySettings, Counted, DigestSettings, OverLimit, SeenService, Track},
-    webhook_secret::Secret,
-    words, zone,
+    check_zone,
+    offered_cadences::{OfferedCadence, OfferedCadences},
+    settings::{
+        CategorySettings, DigestCategories, DigestSettings, OverLimit, SeenService, TrackedAction, TrackingSettings,
+    },
+    webhook_secret::SigningSecret,
+    words,
 };
 use toml::Spanned;
 use url::Url;
@@ -16,8 +19,8 @@ use url::Url;
 use super::{
     category::{self, RawCategory},
     checks::{Checks, SpannedList, name, sentence, whole},
-    keys::{Flag, List, Number, Show as _, Table, Text, ToTable as _, table},
-    problem::Problem,
+    keys::{ConfigTable, RawFlag, RawList, RawNumber, RawText, ToConfigValue as _, ToTable as _, table},
+    problem::ConfigProblem,
     tenant::RawDigests,
 };
 
@@ -30,40 +33,40 @@ const LONGEST_UNDO: Duration = Duration::from_hours(1);
 table! {
     /// The keys of `[digest.NAME]` and of `[tenant.NAME.digest.NAME]`.
     pub(super) struct RawDigest for digest: DigestSettings, read() {
-        was: apart(List), shown None;
-        cadence: text(cadence);
-        delay: entries(words::duration, "what `delay` does not name waits as `cadence` says"),
-            shown category::todays(&digest.delay, digest).collect::<BTreeMap<_, _>>().show();
-        first_now: text(words::duration);
-        throttle: text(words::duration);
+        was: apart(RawList), shown None;
+        cadence: text(parse_cadence);
+        delay: entries(words::parse_duration, "what `delay` does not name waits as `cadence` says"),
+            shown category::current_entries(&digest.delay, digest).collect::<BTreeMap<_, _>>().show();
+        first_now: text(words::parse_duration);
+        throttle: text(words::parse_duration);
         throttled: text(over_limit), shown digest.throttle.and_then(|_| digest.throttled.name().show());
-        linger: text(words::duration);
-        undo: text(undo);
-        adapt: apart(Flag);
-        choices: list(choices), shown None;
-        zone: text(zone), shown digest.zone.as_deref().unwrap_or("UTC").show();
+        linger: text(words::parse_duration);
+        undo: text(parse_undo);
+        adapt: apart(RawFlag);
+        choices: list(parse_choices), shown None;
+        zone: text(check_zone), shown digest.zone.as_deref().unwrap_or("UTC").show();
         weekdays: text(str::parse::<DayRange>);
-        spread: text(spread);
-        quiet: list(quiet);
-        template: apart(Text);
+        spread: text(parse_spread);
+        quiet: list(parse_quiet);
+        template: apart(RawText);
         max_items: number(whole(u32::MAX));
         max_lines: number(whole(DigestSettings::MOST_LINES));
         max_events: number(whole(u32::MAX));
-        min_count: apart(Number) in category.others.min_count;
-        max_age: apart(Text) in category.others.max_age;
+        min_count: apart(RawNumber) in category.others.min_count;
+        max_age: apart(RawText) in category.others.max_age;
         more_url: text(more_url);
         title: text(name);
         description: text(sentence);
         categories: entries(name, "name each one that recipients may turn off");
         category: apart(BTreeMap<String, RawCategory>), shown category::show(digest);
-        track: apart(List);
-        seen_url: apart(Text), shown digest.seen.as_ref().map(|seen| seen.url.url().as_str()).show();
-        seen_secret_env: apart(Text), shown digest.seen.as_ref().map(|seen| seen.secret_env.as_str()).show();
+        track: apart(RawList);
+        seen_url: apart(RawText), shown digest.seen.as_ref().map(|seen| seen.url.url().as_str()).show();
+        seen_secret_env: apart(RawText), shown digest.seen.as_ref().map(|seen| seen.secret_env.as_str()).show();
     }
 }
 
 impl RawDigest {
-    pub fn adapts(&self) -> bool {
+    pub fn is_adaptive(&self) -> bool {
         self.adapt.as_ref().is_some_and(|adapt| *adapt.as_ref())
     }
 
@@ -75,24 +78,24 @@ impl RawDigest {
         self.read(table, &mut digest, checks);
         let others = CategorySettings {
             min_count: checks.number(&key("min_count"), self.min_count.as_ref(), whole(u32::MAX)),
-            max_age: checks.text(&key("max_age"), self.max_age.as_ref(), words::duration),
+            max_age: checks.text(&key("max_age"), self.max_age.as_ref(), words::parse_duration),
             ..CategorySettings::default()
         };
-        let former = category::former(&key("category"), &self.category, checks).unwrap_or_default();
+        let former = category::check_former_names(&key("category"), &self.category, checks).unwrap_or_default();
         let category = category::check(&key("category"), &self.category, others, checks).unwrap_or_default();
         let named = category::under_any_name(category.named, &former);
-        digest.category = Categories { named, ..category };
+        digest.category = DigestCategories { named, ..category };
         digest.delay = category::under_any_name(digest.delay, &former);
         digest.former_categories = former;
-        digest.seen = self.seen(table, checks);
+        digest.seen = self.seen_service(table, checks);
         let track = match &self.track {
-            Some(raw) => checks.each(&key("track"), Some(raw), counted),
+            Some(raw) => checks.each(&key("track"), Some(raw), parse_counted),
             None => Some(Vec::new()),
         };
         if let Some(track) = track {
             digest.track = track.into_iter().collect();
             if let Some(adapt) = &self.adapt {
-                let adapts = |_: &str| adapts(*adapt.as_ref(), digest.track);
+                let adapts = |_: &str| check_adapt(*adapt.as_ref(), digest.track);
                 digest.adapt = checks.number(&key("adapt"), Some(adapt), adapts).unwrap_or_default();
             }
         }
@@ -100,9 +103,9 @@ impl RawDigest {
     }
 
     /// The variable may be unset here, because only a worker needs the secret.
-    fn seen(&self, table: &str, checks: &mut Checks<'_>) -> Option<SeenService> {
+    fn seen_service(&self, table: &str, checks: &mut Checks<'_>) -> Option<SeenService> {
         let mut missing = |beside: &Spanned<String>, key: &str, other: &str| {
-            checks.fault(beside, format!("{table}.{key}"), format!("needs {other}, too"));
+            checks.report_at(beside, format!("{table}.{key}"), format!("needs {other}, too"));
             None
         };
         match (&self.seen_url, &self.seen_secret_env) {
@@ -114,22 +117,22 @@ impl RawDigest {
             (Some(url), Some(variable)) => {
                 let (key, right) = (format!("{table}.seen_secret_env"), "\"TIDINGS_SEEN_SECRET\"");
                 let url = checks.text(&format!("{table}.seen_url"), Some(url), str::parse);
-                let (secret_env, secret) = checks.secret_of(&key, variable, right, Secret::parse)?;
+                let (secret_env, secret) = checks.secret_of(&key, variable, right, SigningSecret::parse)?;
                 Some(SeenService { url: url?, secret, secret_env })
             }
         }
     }
 }
 
-pub(crate) fn show(digest: &DigestSettings) -> Table {
+pub(crate) fn show(digest: &DigestSettings) -> ConfigTable {
     let mut shown = digest.to_table();
     shown.insert_value("choices", digest.choices.show());
     shown
 }
 
-pub(super) fn seen_problem(service: &SeenService) -> Option<Problem> {
+pub(super) fn seen_problem(service: &SeenService) -> Option<ConfigProblem> {
     let remedy = "what `echo whsec_$(openssl rand -base64 24)` prints, here and at the service of seen_url";
-    service.secret.is_none().then(|| Problem::unset(&service.secret_env, remedy))
+    service.secret.is_none().then(|| ConfigProblem::unset(&service.secret_env, remedy))
 }
 
 /// Reports each digest type with `track`. Only for a configuration without `public_url`, so nothing can count
@@ -138,30 +141,30 @@ pub(super) fn report_uncounted(table: &str, digests: &RawDigests, checks: &mut C
     for (name, raw) in digests {
         let Some(track) = raw.as_ref().track.as_ref().filter(|track| !track.as_ref().is_empty()) else { continue };
         let right = "set `public_url` in `[gateway]`, for example \"https://mail.acme.example\"";
-        checks.fault(track, format!("{table}{name}.track"), format!("needs a gateway that counts; {right}"));
+        checks.report_at(track, format!("{table}{name}.track"), format!("needs a gateway that counts; {right}"));
     }
 }
 
 /// Checks `[digest.NAME]`. Unlike a tenant's table, it must have a cadence.
-pub(super) fn check(name: &str, raw: &Spanned<RawDigest>, checks: &mut Checks<'_>) -> DigestSettings {
+pub(super) fn check_digest(name: &str, raw: &Spanned<RawDigest>, checks: &mut Checks<'_>) -> DigestSettings {
     let table = format!("digest.{name}");
     checks.report_star("digest", name, checks.place_of(raw), "write a table for each digest type");
     if raw.as_ref().cadence.is_none() {
-        checks.fault(raw, format!("{table}.cadence"), "is missing; write for example \"daily 08:00\"");
+        checks.report_at(raw, format!("{table}.cadence"), "is missing; write for example \"daily 08:00\"");
     }
     raw.as_ref().check(&table, name, checks)
 }
 
-pub(super) fn quiet(key: &str, raw: &SpannedList, checks: &mut Checks<'_>) -> Option<Quiet> {
+pub(super) fn parse_quiet(key: &str, raw: &SpannedList, checks: &mut Checks<'_>) -> Option<QuietHours> {
     let times = checks.each(key, Some(raw), str::parse)?;
     let words: Vec<_> = raw.as_ref().iter().map(|time| time.as_ref().as_str()).collect();
     let all = Spanned::new(raw.span(), words.join(", "));
-    checks.text(key, Some(&all), |_| Quiet::new(times).map_err(|error| error.to_string()))
+    checks.text(key, Some(&all), |_| QuietHours::new(times).map_err(|error| error.to_string()))
 }
 
-fn choices(key: &str, raw: &SpannedList, checks: &mut Checks<'_>) -> Option<Choices> {
-    let choice = |text: &str| text.parse::<Choice>().map_err(|error| error.problem().to_owned());
-    checks.each(key, Some(raw), choice).map(Choices::new)
+fn parse_choices(key: &str, raw: &SpannedList, checks: &mut Checks<'_>) -> Option<OfferedCadences> {
+    let choice = |text: &str| text.parse::<OfferedCadence>().map_err(|error| error.problem().to_owned());
+    checks.each(key, Some(raw), choice).map(OfferedCadences::new)
 }
 
 pub(super) fn over_limit(text: &str) -> Result<OverLimit, String> {
@@ -169,23 +172,23 @@ pub(super) fn over_limit(text: &str) -> Result<OverLimit, String> {
     OverLimit::named(text).ok_or_else(|| format!("is not an effect of a limit; {right}"))
 }
 
-fn cadence(text: &str) -> Result<Cadence, String> {
+fn parse_cadence(text: &str) -> Result<Cadence, String> {
     text.parse().map_err(|error: ParseError| error.problem().to_owned())
 }
 
-fn spread(text: &str) -> Result<Duration, String> {
-    let spread = words::duration(text)?;
+fn parse_spread(text: &str) -> Result<Duration, String> {
+    let spread = words::parse_duration(text)?;
     if spread > LONGEST_SPREAD { Err("is longer than 12h; write for example \"15m\"".to_owned()) } else { Ok(spread) }
 }
 
-fn undo(text: &str) -> Result<Duration, String> {
-    let undo = words::duration(text)?;
+fn parse_undo(text: &str) -> Result<Duration, String> {
+    let undo = words::parse_duration(text)?;
     if undo > LONGEST_UNDO { Err("is longer than 1h; write for example \"2m\"".to_owned()) } else { Ok(undo) }
 }
 
 /// Needs opens. If we only counted clicks, a recipient who reads everything but follows no link would look
 /// inactive.
-fn adapts(adapt: bool, track: Track) -> Result<bool, String> {
+fn check_adapt(adapt: bool, track: TrackingSettings) -> Result<bool, String> {
     if adapt && !track.opens {
         return Err("needs counted openings: without them nobody is known to have stopped reading; write `track = [\"opens\"]`, \
                     or `[\"opens\", \"clicks\"]`"
@@ -194,8 +197,8 @@ fn adapts(adapt: bool, track: Track) -> Result<bool, String> {
     Ok(adapt)
 }
 
-fn counted(text: &str) -> Result<Counted, String> {
-    Counted::named(text).ok_or_else(|| "cannot be counted; write \"opens\", \"clicks\" or both".to_owned())
+fn parse_counted(text: &str) -> Result<TrackedAction, String> {
+    TrackedAction::named(text).ok_or_else(|| "cannot be counted; write \"opens\", \"clicks\" or both".to_owned())
 }
 
 fn more_url(text: &str) -> Result<String, String> {

@@ -8,14 +8,14 @@ use std::{
 };
 
 use serde::Deserialize;
-use tidings_mail::dkim::Dkim;
-use tidings_model::{foreign_text::decode_file, settings::Sender};
+use tidings_mail::dkim::DkimSigner;
+use tidings_model::{foreign_text::decode_file, settings::SenderIdentity};
 use toml::Spanned;
 
 use super::{
     checks::Checks,
-    keys::{Show as _, Shown, Table, Text},
-    problem::Problem,
+    keys::{ConfigTable, ConfigValue, RawText, ToConfigValue as _},
+    problem::ConfigProblem,
     secret::{EXPOSED, is_exposed},
 };
 
@@ -34,7 +34,7 @@ impl DkimTable {
         format!("{}.dkim.{name}", self.parent)
     }
 
-    fn second(&self) -> Self {
+    fn second_table(&self) -> Self {
         Self { parent: self.parent.clone(), variable: None, from: self.from.clone() }
     }
 
@@ -52,10 +52,10 @@ impl DkimTable {
 #[serde(deny_unknown_fields)]
 pub(super) struct RawDkim {
     pub selector: Spanned<String>,
-    key_file: Text,
-    domain: Text,
-    second_selector: Text,
-    second_key_file: Text,
+    key_file: RawText,
+    domain: RawText,
+    second_selector: RawText,
+    second_key_file: RawText,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,10 +80,10 @@ enum PrivateKey {
     Pem(String),
 }
 
-pub(super) fn check(
+pub(super) fn check_dkim(
     table: DkimTable,
     raw: Option<&RawDkim>,
-    sender: &Sender,
+    sender: &SenderIdentity,
     checks: &mut Checks<'_>,
 ) -> Option<DkimConfig> {
     let pem = table.variable.and_then(|variable| Some((variable, checks.variable(variable)?)));
@@ -91,7 +91,7 @@ pub(super) fn check(
         if let Some((variable, _)) = pem {
             let parent = &table.parent;
             let problem = format!("signs nothing without [{parent}.dkim]; add the table with selector = \"s1\"");
-            checks.report(Problem::new("environment", variable, problem));
+            checks.report(ConfigProblem::new("environment", variable, problem));
         }
         return None;
     };
@@ -102,22 +102,27 @@ pub(super) fn check(
         (None, Some(file)) => (PrivateKey::File(key_file(&table, KEY_FILE, file, checks)?), checks.place_of(file)),
         (None, None) => {
             let problem = format!("is missing; name a file with a private key in PEM{}", table.or_set("the PEM"));
-            checks.fault(&raw.selector, table.key(KEY_FILE), problem);
+            checks.report_at(&raw.selector, table.key(KEY_FILE), problem);
             return None;
         }
     };
-    let second = second(&table, raw, domain.as_deref(), checks);
+    let second = check_second(&table, raw, domain.as_deref(), checks);
     Some(DkimConfig { selector: selector?, domain: domain?, key, line, key_name: KEY_FILE, table, second })
 }
 
-fn second(table: &DkimTable, raw: &RawDkim, domain: Option<&str>, checks: &mut Checks<'_>) -> Option<Box<DkimConfig>> {
+fn check_second(
+    table: &DkimTable,
+    raw: &RawDkim,
+    domain: Option<&str>,
+    checks: &mut Checks<'_>,
+) -> Option<Box<DkimConfig>> {
     let (selector, file) = match (&raw.second_selector, &raw.second_key_file) {
         (None, None) => return None,
         (Some(selector), Some(file)) => (selector, file),
         (Some(one), None) | (None, Some(one)) => {
             let missing = if raw.second_selector.is_some() { SECOND_KEY_FILE } else { "second_selector" };
             let problem = "is missing; a second key has both second_selector and second_key_file";
-            checks.fault(one, table.key(missing), problem);
+            checks.report_at(one, table.key(missing), problem);
             return None;
         }
     };
@@ -138,7 +143,7 @@ fn second(table: &DkimTable, raw: &RawDkim, domain: Option<&str>, checks: &mut C
         key: PrivateKey::File(path),
         line,
         key_name: SECOND_KEY_FILE,
-        table: table.second(),
+        table: table.second_table(),
         second: None,
     }))
 }
@@ -149,7 +154,7 @@ fn key_file(table: &DkimTable, name: &str, file: &Spanned<String>, checks: &mut 
         return Some(text.into());
     }
     let problem = format!("is not the name of a file; write the name on one line{}", table.or_set("the key itself"));
-    checks.report(Problem::new(checks.place_of(file), table.key(name), problem).of("***"));
+    checks.report(ConfigProblem::new(checks.place_of(file), table.key(name), problem).with_value("***"));
     None
 }
 
@@ -160,7 +165,12 @@ fn is_base64(text: &str) -> bool {
     text.len() >= 40 && !text.starts_with('/') && text.bytes().all(fits)
 }
 
-fn signing_domain(table: &DkimTable, raw: &RawDkim, sender: &Sender, checks: &mut Checks<'_>) -> Option<String> {
+fn signing_domain(
+    table: &DkimTable,
+    raw: &RawDkim,
+    sender: &SenderIdentity,
+    checks: &mut Checks<'_>,
+) -> Option<String> {
     let key = table.key("domain");
     let from = sender.address.domain().to_ascii_lowercase();
     if raw.domain.is_some() {
@@ -171,7 +181,7 @@ fn signing_domain(table: &DkimTable, raw: &RawDkim, sender: &Sender, checks: &mu
     let own = domain_name(&from, &from, &table.from).map_err(|_| {
         let problem =
             format!("is the domain of {0}, but not a domain in DNS; set {0} to an address of yours", table.from);
-        Problem::new(checks.place_of(&raw.selector), key, problem).of(from)
+        ConfigProblem::new(checks.place_of(&raw.selector), key, problem).with_value(from)
     });
     checks.accept(own)
 }
@@ -181,34 +191,37 @@ impl DkimConfig {
     ///
     /// # Errors
     /// The key cannot be read, or cannot sign. The error never shows the key.
-    pub fn signer(&self) -> Result<Dkim, Problem> {
+    pub fn signer(&self) -> Result<DkimSigner, ConfigProblem> {
         let pem = match &self.key {
             PrivateKey::File(path) => {
-                fs::read(path).and_then(decode_file).map_err(|error| self.problem(unreadable(&error)))?
+                fs::read(path).and_then(decode_file).map_err(|error| self.key_problem(unreadable_key(&error)))?
             }
             PrivateKey::Pem(pem) => pem.clone(),
         };
-        let dkim =
-            Dkim::new(&self.selector, &self.domain, pem.as_bytes()).map_err(|error| self.problem(error.to_string()))?;
-        Ok(dkim.with_second(self.second().map(Self::signer).transpose()?))
+        let dkim = DkimSigner::new(&self.selector, &self.domain, pem.as_bytes())
+            .map_err(|error| self.key_problem(error.to_string()))?;
+        Ok(dkim.with_second(self.second_signature().map(Self::signer).transpose()?))
     }
 
     /// Adds the DNS record that receivers need for verification.
-    pub(crate) fn show(&self, dkim: &Dkim) -> Table {
-        let dns = [("name", dkim.record_name().show()), ("type", "TXT".show()), ("value", dkim.record().show())];
-        let second = self.second().zip(dkim.second()).map(|(second, dkim)| Shown::Table(second.show(dkim)));
-        Table::of([
+    pub(crate) fn show(&self, dkim: &DkimSigner) -> ConfigTable {
+        let dns = [("name", dkim.record_name().show()), ("type", "TXT".show()), ("value", dkim.dns_record().show())];
+        let second = self
+            .second_signature()
+            .zip(dkim.second_signer())
+            .map(|(second, dkim)| ConfigValue::Table(second.show(dkim)));
+        ConfigTable::of([
             ("selector", self.selector.show()),
             ("domain", self.domain.show()),
             ("key_file", self.key_file().show()),
             ("algorithm", dkim.algorithm().show()),
-            ("dns", Some(Shown::Table(Table::of(dns)))),
+            ("dns", Some(ConfigValue::Table(ConfigTable::of(dns)))),
             ("second", second),
         ])
     }
 
     #[must_use]
-    pub fn second(&self) -> Option<&Self> {
+    pub fn second_signature(&self) -> Option<&Self> {
         self.second.as_deref()
     }
 
@@ -222,27 +235,26 @@ impl DkimConfig {
 
     #[must_use]
     pub fn has_keys_of(&self, other: &Self) -> bool {
-        let second = |dkim: &Self| dkim.second().map(|second| (second.key.clone(), second.line.clone()));
+        let second = |dkim: &Self| dkim.second_signature().map(|second| (second.key.clone(), second.line.clone()));
         let place = |dkim: &Self| (dkim.table.parent.clone(), dkim.line.clone());
         self.key == other.key && place(self) == place(other) && second(self) == second(other)
     }
 
     /// Warns about key files that every user on this machine can read. Docker and Kubernetes mount secrets
     /// like this by default, so this is no error. Also warns about Ed25519 without RSA.
-    pub fn warnings(&self) -> impl Iterator<Item = Problem> {
-        let keys = [Some(self), self.second()].into_iter().flatten();
-        let exposed = |dkim: &Self| is_exposed(dkim.key_file()?).then(|| dkim.problem(EXPOSED.to_owned()));
+    pub fn warnings(&self) -> impl Iterator<Item = ConfigProblem> {
+        let keys = [Some(self), self.second_signature()].into_iter().flatten();
+        let exposed = |dkim: &Self| is_exposed(dkim.key_file()?).then(|| dkim.key_problem(EXPOSED.to_owned()));
         let alone =
-            self.signer().is_ok_and(|dkim| dkim.is_ed25519_alone()).then(|| self.problem(ED25519_ALONE.to_owned()));
+            self.signer().is_ok_and(|dkim| dkim.is_ed25519_alone()).then(|| self.key_problem(ED25519_ALONE.to_owned()));
         keys.filter_map(exposed).chain(alone)
     }
 
-    fn problem(&self, problem: String) -> Problem {
+    fn key_problem(&self, problem: String) -> ConfigProblem {
         match &self.key {
-            PrivateKey::File(path) => {
-                Problem::new(self.line.as_str(), self.table.key(self.key_name), problem).of(path.display().to_string())
-            }
-            PrivateKey::Pem(_) => Problem::of_secret(self.table.variable.unwrap_or_default(), problem),
+            PrivateKey::File(path) => ConfigProblem::new(self.line.as_str(), self.table.key(self.key_name), problem)
+                .with_value(path.display().to_string()),
+            PrivateKey::Pem(_) => ConfigProblem::of_secret(self.table.variable.unwrap_or_default(), problem),
         }
     }
 }
@@ -251,7 +263,7 @@ impl DkimConfig {
 const ED25519_ALONE: &str = "is an Ed25519 key, which many receivers do not know, so that they find no signature; sign with an RSA key, and \
                              name this one with second_selector and second_key_file";
 
-fn unreadable(error: &io::Error) -> String {
+fn unreadable_key(error: &io::Error) -> String {
     format!("cannot be read ({error}); name a file with a private key in PEM that the worker may read")
 }
 

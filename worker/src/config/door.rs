@@ -4,24 +4,24 @@
 use std::net::SocketAddr;
 
 use temporalio_client::ConnectionOptions;
-use tidings_model::{RelayUrl, host_name::is_this_machine, relay_url::Tls, settings::ServiceUrl};
+use tidings_model::{RelayUrl, host_name::is_this_machine, relay_url::TlsMode, settings::ServiceUrl};
 use tidings_store::PostgresTransport;
 
-use super::problem::Problem;
+use super::problem::ConfigProblem;
 
 /// Tidings has no certificate, so a proxy with TLS should stand in front.
 const NONE: &str = "none";
 
 #[derive(Clone, Debug)]
-pub struct Door {
+pub struct NetworkEndpoint {
     place: String,
     key: String,
     address: String,
-    transport: Transport,
+    transport: EndpointTransport,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Transport {
+enum EndpointTransport {
     Tls,
     ThisMachine,
     /// Unprotected, and the operator accepted this with the given setting, e.g. `sslmode=disable`.
@@ -32,36 +32,38 @@ enum Transport {
     },
 }
 
-impl Door {
+impl NetworkEndpoint {
     /// Returns the problem if no setting accepts the missing protection, and `true` if it prevents the start.
-    fn unsaid(&self) -> Option<(Problem, bool)> {
-        let Transport::Unsaid { remedy, is_refused } = &self.transport else { return None };
-        let problem = Problem::new(self.place.clone(), self.key.clone(), remedy.clone());
-        Some((problem.of(self.address.clone()), *is_refused))
+    fn unaccepted_risk(&self) -> Option<(ConfigProblem, bool)> {
+        let EndpointTransport::Unsaid { remedy, is_refused } = &self.transport else { return None };
+        let problem = ConfigProblem::new(self.place.clone(), self.key.clone(), remedy.clone());
+        Some((problem.with_value(self.address.clone()), *is_refused))
     }
 
-    pub(super) fn warning(&self) -> Option<Problem> {
-        self.unsaid().filter(|(_, is_refused)| !is_refused).map(|(problem, _)| problem)
+    pub(super) fn warning(&self) -> Option<ConfigProblem> {
+        self.unaccepted_risk().filter(|(_, is_refused)| !is_refused).map(|(problem, _)| problem)
     }
 
     /// Formats a table row: the key and e.g. `10.0.0.7:8081, in clear by gateway.api_tls = "none"`.
-    pub(super) fn row(&self) -> (String, String) {
+    pub(super) fn table_row(&self) -> (String, String) {
         let address = &self.address;
         let words = match &self.transport {
-            Transport::Tls => format!("{address}, TLS"),
-            Transport::ThisMachine => format!("{address}, this machine"),
-            Transport::InClear(words) => format!("{address}, in clear by {words}"),
-            Transport::Unsaid { .. } => format!("{address}, without words for it"),
+            EndpointTransport::Tls => format!("{address}, TLS"),
+            EndpointTransport::ThisMachine => format!("{address}, this machine"),
+            EndpointTransport::InClear(words) => format!("{address}, in clear by {words}"),
+            EndpointTransport::Unsaid { .. } => format!("{address}, without words for it"),
         };
         (self.key.clone(), words)
     }
 
     pub(super) fn relay(name: &str, relay: &RelayUrl) -> Self {
         let transport = match relay.tls {
-            Tls::Implicit | Tls::Required => Transport::Tls,
-            Tls::Opportunistic | Tls::None if relay.is_loopback() => Transport::ThisMachine,
-            Tls::Opportunistic => Transport::InClear("tls=opportunistic, where the relay has no TLS".to_owned()),
-            Tls::None => Transport::InClear("tls=none".to_owned()),
+            TlsMode::Implicit | TlsMode::Required => EndpointTransport::Tls,
+            TlsMode::Opportunistic | TlsMode::None if relay.is_loopback() => EndpointTransport::ThisMachine,
+            TlsMode::Opportunistic => {
+                EndpointTransport::InClear("tls=opportunistic, where the relay has no TLS".to_owned())
+            }
+            TlsMode::None => EndpointTransport::InClear("tls=none".to_owned()),
         };
         Self::new(&format!("relay.{name}"), relay.to_string(), transport)
     }
@@ -69,30 +71,31 @@ impl Door {
     /// An unprotected connection was accepted by a setting, because [`tidings_client::load`] rejects others.
     pub(super) fn temporal(address: String, connection: &ConnectionOptions) -> Option<Self> {
         let transport = match &connection.tls_options {
-            Some(_) => Transport::Tls,
-            None if is_this_machine(connection.target.host_str()?) => Transport::ThisMachine,
-            None => Transport::InClear("TEMPORAL_TLS=false".to_owned()),
+            Some(_) => EndpointTransport::Tls,
+            None if is_this_machine(connection.target.host_str()?) => EndpointTransport::ThisMachine,
+            None => EndpointTransport::InClear("TEMPORAL_TLS=false".to_owned()),
         };
         Some(Self::new("temporal", address, transport))
     }
 
     pub(super) fn issuer(issuer: &str) -> Self {
-        let transport = if issuer.starts_with("https:") { Transport::Tls } else { Transport::ThisMachine };
+        let transport =
+            if issuer.starts_with("https:") { EndpointTransport::Tls } else { EndpointTransport::ThisMachine };
         Self::new("gateway.oidc.issuer", issuer.to_owned(), transport)
     }
 
     pub(super) fn service(key: &str, url: &ServiceUrl) -> Self {
         // A `ServiceUrl` with http is always on this machine.
-        let transport = if url.is_https() { Transport::Tls } else { Transport::ThisMachine };
+        let transport = if url.is_https() { EndpointTransport::Tls } else { EndpointTransport::ThisMachine };
         Self::new(key, url.url()[..url::Position::BeforePath].to_owned(), transport)
     }
 
     pub(super) fn postgres(place: &str, key: &str, url: &str, shown: String) -> Option<Self> {
-        let transport = match PostgresTransport::of(url)? {
-            PostgresTransport::ThisMachine => Transport::ThisMachine,
-            PostgresTransport::Tls => Transport::Tls,
-            PostgresTransport::InClear => Transport::InClear("sslmode=disable".to_owned()),
-            PostgresTransport::TlsByDefault => Transport::Unsaid {
+        let transport = match PostgresTransport::from_url(url)? {
+            PostgresTransport::ThisMachine => EndpointTransport::ThisMachine,
+            PostgresTransport::Tls => EndpointTransport::Tls,
+            PostgresTransport::InClear => EndpointTransport::InClear("sslmode=disable".to_owned()),
+            PostgresTransport::TlsByDefault => EndpointTransport::Unsaid {
                 remedy: "has no sslmode, so that Tidings demands TLS and takes any certificate; add sslmode=verify-full, or \
                          sslmode=disable if everyone on the way may read and change what goes there"
                     .to_owned(),
@@ -110,25 +113,25 @@ impl Door {
         address: SocketAddr,
         (tls, is_said): (&str, bool),
         is_refused: bool,
-    ) -> (Self, Option<Problem>) {
+    ) -> (Self, Option<ConfigProblem>) {
         let words = format!("{tls} = \"{NONE}\"");
         let transport = if address.ip().is_loopback() {
-            Transport::ThisMachine
+            EndpointTransport::ThisMachine
         } else if is_said {
-            Transport::InClear(words)
+            EndpointTransport::InClear(words)
         } else {
             let remedy = format!(
                 "serves other machines in clear, and everyone on the way could read and change what goes through: listen on 127.0.0.1 \
                  behind a proxy with TLS, or add {words} if you accept that"
             );
-            Transport::Unsaid { remedy, is_refused }
+            EndpointTransport::Unsaid { remedy, is_refused }
         };
         let door = Self { place, ..Self::new(key, address.to_string(), transport) };
-        let refusal = door.unsaid().filter(|(_, is_refused)| *is_refused).map(|(problem, _)| problem);
+        let refusal = door.unaccepted_risk().filter(|(_, is_refused)| *is_refused).map(|(problem, _)| problem);
         (door, refusal)
     }
 
-    fn new(key: &str, address: String, transport: Transport) -> Self {
+    fn new(key: &str, address: String, transport: EndpointTransport) -> Self {
         Self { place: "here".to_owned(), key: key.to_owned(), address, transport }
     }
 }

@@ -4,49 +4,49 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use serde::Deserialize;
 use tidings_model::{
-    inbox::Limits,
+    inbox::InboxLimits,
     names,
-    settings::{Cap, FormerNames, OverLimit, Settings},
+    settings::{DigestCap, FormerNames, OverLimit, Settings},
     words,
 };
 use toml::Spanned;
 
 use super::{
     Config,
-    checks::{Checks, Overridable, whole},
+    checks::{Checks, OverridableKey, whole},
     digest,
     directory::{self, RawDirectory},
     former,
     gateway::RawGateway,
-    keys::{Number, Show as _, Text, table},
-    problem::Problem,
+    keys::{RawNumber, RawText, ToConfigValue as _, table},
+    problem::ConfigProblem,
     relay::{self, RawRelay},
     retention::RawRetention,
     secret::{self, database_url},
     sections,
-    stream::{self, Layer, Layers, RawMail, RawStreams, Streams},
+    stream::{self, MergedStream, RawMail, RawStreams, StreamTable, StreamsConfig},
     subscribe::{self, RawSubscribe},
-    temporal::Temporal,
-    tenant::{self, General, RawDigests, RawTenant},
+    temporal::TemporalConfig,
+    tenant::{self, GeneralTables, RawDigests, RawTenant},
 };
 use crate::registration;
 
 const MEBIBYTE: u64 = 1 << 20;
 
-const DATABASE: Overridable =
-    Overridable { key: "database_url", variable: "TIDINGS_DATABASE_URL", default: "sqlite://.tidings/tidings.db" };
+const DATABASE: OverridableKey =
+    OverridableKey { key: "database_url", variable: "TIDINGS_DATABASE_URL", default: "sqlite://.tidings/tidings.db" };
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RawConfig {
-    database_url: Text,
-    smtp_url: Text,
-    templates: Text,
-    task_queue: Text,
-    metrics_listen: Text,
-    metrics_tls: Text,
-    cached_workflows: Number,
-    link_keys_file: Text,
+    database_url: RawText,
+    smtp_url: RawText,
+    templates: RawText,
+    task_queue: RawText,
+    metrics_listen: RawText,
+    metrics_tls: RawText,
+    cached_workflows: RawNumber,
+    link_keys_file: RawText,
     mail: RawMail,
     relay: BTreeMap<String, Spanned<RawRelay>>,
     stream: RawStreams,
@@ -61,8 +61,8 @@ pub(super) struct RawConfig {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Recipients {
-    pub cap: Option<Cap>,
+pub struct RecipientLimits {
+    pub cap: Option<DigestCap>,
     pub capped: OverLimit,
     /// Suppress an address after this many consecutive soft bounces.
     pub soft_bounces: u32,
@@ -70,8 +70,8 @@ pub struct Recipients {
 
 table! {
     /// The keys of `[recipients]`.
-    struct RawRecipients for recipients: Recipients, read() {
-        cap: text(cap);
+    struct RawRecipients for recipients: RecipientLimits, read() {
+        cap: text(parse_cap);
         capped: text(digest::over_limit), shown recipients.cap.and_then(|_| recipients.capped.name().show());
         soft_bounces: number(whole(u32::MAX));
     }
@@ -79,43 +79,48 @@ table! {
 
 table! {
     /// The keys of `[inbox]`, the limits of the gateway's inbox.
-    struct RawInbox for limits: Limits, read() {
-        keep: text(words::duration);
-        max_age: text(words::duration) in age;
+    struct RawInbox for limits: InboxLimits, read() {
+        keep: text(words::parse_duration);
+        max_age: text(words::parse_duration) in age;
         max_mebibytes: number(|text| whole(u32::MAX)(text).map(|count| u64::from(count) * MEBIBYTE)) in bytes;
     }
 }
 
 impl RawConfig {
-    pub fn check(self, checks: &mut Checks<'_>, temporal: Result<Temporal, Problem>) -> Option<Config> {
+    pub fn into_config(
+        self,
+        checks: &mut Checks<'_>,
+        temporal: Result<TemporalConfig, ConfigProblem>,
+    ) -> Option<Config> {
         let database_url = checks.secret_url(DATABASE, self.database_url.as_ref(), database_url);
-        let relays = self.relays(checks);
-        let templates = checks.text("templates", self.templates.as_ref(), folder);
+        let relays = self.relay_configs(checks);
+        let templates = checks.text("templates", self.templates.as_ref(), parse_folder);
         let task_queue = checks.text("task_queue", self.task_queue.as_ref(), task_queue);
         let metrics = ("metrics_listen", self.metrics_listen.as_ref());
         let metrics_listen = checks.listener(metrics, ("metrics_tls", self.metrics_tls.as_ref()), false);
         let cached_workflows =
             checks.number("cached_workflows", self.cached_workflows.as_ref(), whole(registration::CACHED));
-        let mail = Layer::mail("", &self.mail);
-        let sender = Layers::new([mail.clone()], checks).sender(checks);
-        let streams = self.stream.layers("").map(|stream| Layers::new([stream, mail.clone()], checks));
-        let streams = Streams::check(streams, &self.relay, checks);
-        let digests = self.digest.iter().map(|(name, raw)| (name.clone(), digest::check(name, raw, checks))).collect();
-        let general = General { digests: &self.digest, mail, streams: &self.stream, relays: &self.relay };
-        let tenants = tenant::check(&self.tenant, &general, checks);
+        let mail = StreamTable::for_mail("", &self.mail);
+        let sender = MergedStream::new([mail.clone()], checks).sender(checks);
+        let streams = self.stream.stream_tables("").map(|stream| MergedStream::new([stream, mail.clone()], checks));
+        let streams = StreamsConfig::check(streams, &self.relay, checks);
+        let digests =
+            self.digest.iter().map(|(name, raw)| (name.clone(), digest::check_digest(name, raw, checks))).collect();
+        let general = GeneralTables { digests: &self.digest, mail, streams: &self.stream, relays: &self.relay };
+        let tenants = tenant::check_tenants(&self.tenant, &general, checks);
         if let (Some(streams), Some(tenants)) = (&streams, &tenants) {
             let all: Vec<_> = [streams].into_iter().chain(tenants.values().map(|tenant| &tenant.streams)).collect();
             stream::check_relays(&all, &self.relay, self.smtp_url.as_ref(), checks);
         }
-        let names = self.names(checks);
+        let names = self.former_names(checks);
         let (cap, capped, soft_bounces) = (None, OverLimit::default(), Settings::SOFT_BOUNCES);
-        let mut recipients = Recipients { cap, capped, soft_bounces };
+        let mut recipients = RecipientLimits { cap, capped, soft_bounces };
         self.recipients.read("recipients", &mut recipients, checks);
-        let directory = self.directory.as_ref().and_then(|raw| directory::check(raw, checks));
-        let mut inbox = Limits::default();
+        let directory = self.directory.as_ref().and_then(|raw| directory::check_directory(raw, checks));
+        let mut inbox = InboxLimits::default();
         self.inbox.read("inbox", &mut inbox, checks);
         let tenants_digests = self.tenant.values().flat_map(|tenant| tenant.as_ref().digest.values());
-        let adapts = self.digest.values().chain(tenants_digests).any(|digest| digest.as_ref().adapts());
+        let adapts = self.digest.values().chain(tenants_digests).any(|digest| digest.as_ref().is_adaptive());
         let retention = self.retention.check(inbox.keep, adapts, checks);
         let gateway = self.gateway.check(checks);
         if gateway.pages.public_url.is_none() {
@@ -124,7 +129,7 @@ impl RawConfig {
                 digest::report_uncounted(&format!("tenant.{name}.digest."), &tenant.as_ref().digest, checks);
             }
         }
-        let subscriptions = subscribe::check(&self.subscribe, checks);
+        let subscriptions = subscribe::check_subscriptions(&self.subscribe, checks);
         let temporal = checks.accept(temporal);
         let link_keys = secret::link_keys(self.link_keys_file.as_ref(), checks);
         let (sender, dkim) = sender?;
@@ -155,18 +160,18 @@ impl RawConfig {
         })
     }
 
-    fn names(&self, checks: &mut Checks<'_>) -> Option<FormerNames> {
-        let digests = former::check("digest", former::of(&self.digest, |raw| &raw.was), checks);
-        let tenants = former::check("tenant", former::of(&self.tenant, |raw| &raw.was), checks);
+    fn former_names(&self, checks: &mut Checks<'_>) -> Option<FormerNames> {
+        let digests = former::check_former("digest", former::with_former(&self.digest, |raw| &raw.was), checks);
+        let tenants = former::check_former("tenant", former::with_former(&self.tenant, |raw| &raw.was), checks);
         Some(FormerNames { digests: digests?, tenants: tenants? })
     }
 
-    fn relays(&self, checks: &mut Checks<'_>) -> Option<BTreeMap<String, relay::Relay>> {
+    fn relay_configs(&self, checks: &mut Checks<'_>) -> Option<BTreeMap<String, relay::RelayConfig>> {
         let smtp_url = self.smtp_url.as_ref();
         let named = self.relay.iter();
         let mut named: Vec<_> =
-            named.map(|(name, raw)| Some((name.clone(), relay::check(name, raw, smtp_url, checks)?))).collect();
-        let former = former::check("relay", former::of(&self.relay, |raw| &raw.was), checks);
+            named.map(|(name, raw)| Some((name.clone(), relay::check_relay(name, raw, smtp_url, checks)?))).collect();
+        let former = former::check_former("relay", former::with_former(&self.relay, |raw| &raw.was), checks);
         if !self.relay.contains_key(relay::DEFAULT) {
             named.push(relay::default_relay(smtp_url, checks).map(|relay| (relay::DEFAULT.to_owned(), relay)));
         }
@@ -174,7 +179,7 @@ impl RawConfig {
     }
 }
 
-fn folder(text: &str) -> Result<PathBuf, String> {
+fn parse_folder(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
     if path.is_dir() {
         Ok(path)
@@ -183,11 +188,11 @@ fn folder(text: &str) -> Result<PathBuf, String> {
     }
 }
 
-fn cap(text: &str) -> Result<Cap, String> {
+fn parse_cap(text: &str) -> Result<DigestCap, String> {
     let wrong = || "is not a cap; write for example \"5 in 1d\"".to_owned();
     let [most, "in", within] = text.split_ascii_whitespace().collect::<Vec<_>>()[..] else { return Err(wrong()) };
     let most = most.parse().ok().filter(|most| *most > 0).ok_or_else(wrong)?;
-    Ok(Cap { most, within: words::duration(within)? })
+    Ok(DigestCap { most, within: words::parse_duration(within)? })
 }
 
 fn task_queue(text: &str) -> Result<String, String> {

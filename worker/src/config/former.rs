@@ -6,12 +6,12 @@ use toml::Spanned;
 
 use super::{
     checks::{Checks, SpannedList},
-    keys::{List, Shown, texts, unless_empty},
+    keys::{ConfigValue, RawList, text_list, unless_empty},
 };
 
 /// Maps each former name to the current one, for all tables `[KIND.NAME]`. A former name must be unambiguous:
 /// no other table has it, and it is listed only once. Returns `None` if one is wrong.
-pub(super) fn check<'a>(
+pub(super) fn check_former<'a>(
     kind: &str,
     tables: impl Iterator<Item = (&'a str, Option<&'a SpannedList>)>,
     checks: &mut Checks<'_>,
@@ -42,9 +42,9 @@ pub(super) fn check<'a>(
     is_right.then_some(former)
 }
 
-pub(super) fn of<T>(
+pub(super) fn with_former<T>(
     tables: &BTreeMap<String, Spanned<T>>,
-    was: fn(&T) -> &List,
+    was: fn(&T) -> &RawList,
 ) -> impl Iterator<Item = (&str, Option<&SpannedList>)> {
     tables.iter().map(move |(name, raw)| (name.as_str(), was(raw.as_ref()).as_ref()))
 }
@@ -52,11 +52,11 @@ pub(super) fn of<T>(
 /// Rejects `was` in a tenant's override, because the general table should have it.
 pub(super) fn refuse(table: &str, was: Option<&SpannedList>, instead: &str, checks: &mut Checks<'_>) {
     if let Some(was) = was {
-        checks.fault(was, format!("{table}.was"), format!("is the same for every tenant; write it in {instead}"));
+        checks.report_at(was, format!("{table}.was"), format!("is the same for every tenant; write it in {instead}"));
     }
 }
 
-pub(crate) fn was(former: &BTreeMap<String, String>, today: &str) -> Option<Shown> {
+pub(crate) fn former_names(former: &BTreeMap<String, String>, today: &str) -> Option<ConfigValue> {
     let was = former.iter().filter(|(_, name)| *name == today);
-    unless_empty(texts(was.map(|(former, _)| former)))
+    unless_empty(text_list(was.map(|(former, _)| former)))
 }

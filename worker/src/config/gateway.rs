@@ -6,22 +6,22 @@ use std::net::{IpAddr, SocketAddr};
 
 use ipnet::IpNet;
 use tidings_gateway::{
-    Networks,
-    api::{LEAST_BODY_BYTES, TokenType, Trust},
+    TrustedProxies,
+    api::{IssuerTrust, LEAST_BODY_BYTES, TokenType},
 };
 use tidings_model::{
     host_name::is_loopback,
     limits,
     link_keys::VARIABLE,
-    settings::{PageUrl, Pages, UnknownPlaceholder},
+    settings::{PageUrl, RecipientPages, UnknownPlaceholder},
 };
 use toml::Spanned;
 use url::Url;
 
 use super::{
     checks::Checks,
-    keys::{Flag, Show as _, Shown, Table, Text, ToTable, table, texts, unless_empty},
-    problem::Problem,
+    keys::{ConfigTable, ConfigValue, RawFlag, RawText, ToConfigValue as _, ToTable, table, text_list, unless_empty},
+    problem::ConfigProblem,
 };
 
 /// Loopback, because a proxy with TLS should stand in front.
@@ -37,17 +37,17 @@ const AUDIENCE: &str =
 
 table! {
     /// The keys of `[gateway]`.
-    pub(super) struct RawGateway for gateway: Gateway, read() {
+    pub(super) struct RawGateway for gateway: GatewayConfig, read() {
         listen: listener(tls, has_proxy: true);
-        tls: raw(Text);
+        tls: raw(RawText);
         public_url: text(public_url) in pages.public_url;
-        unsubscribe_url: apart(Text) in pages.unsubscribe;
-        preferences_url: apart(Text) in pages.preferences;
-        trusted_proxies: each(network) in trusted_proxies.0, shown unless_empty(texts(&gateway.trusted_proxies.0));
+        unsubscribe_url: apart(RawText) in pages.unsubscribe;
+        preferences_url: apart(RawText) in pages.preferences;
+        trusted_proxies: each(parse_network) in trusted_proxies.0, shown unless_empty(text_list(&gateway.trusted_proxies.0));
         metrics_listen: listener(metrics_tls, has_proxy: false);
-        metrics_tls: raw(Text);
+        metrics_tls: raw(RawText);
         api_listen: listener(api_tls, has_proxy: false), shown None;
-        api_tls: raw(Text);
+        api_tls: raw(RawText);
         body_mebibytes: number(body_bytes) in body_bytes, shown gateway.body_bytes.map(|bytes| bytes / MEBIBYTE).show();
         oidc: raw(Option<Spanned<RawOidc>>);
     }
@@ -55,38 +55,38 @@ table! {
 
 table! {
     /// The keys of `[gateway.oidc]`: the issuer whose access tokens the api takes.
-    pub(super) struct RawOidc for trust: Trust, read() {
+    pub(super) struct RawOidc for trust: IssuerTrust, read() {
         issuer: secret(issuer_url);
-        audience: text(|text| id(text, AUDIENCE));
-        tenant_claim: text(|text| id(text, "the name of a claim, for example \"tenant\""));
-        all_tenants: apart(Flag), shown Some(Shown::Flag(trust.all_tenants));
+        audience: text(|text| parse_id(text, AUDIENCE));
+        tenant_claim: text(|text| parse_id(text, "the name of a claim, for example \"tenant\""));
+        all_tenants: apart(RawFlag), shown Some(ConfigValue::Flag(trust.all_tenants));
         token_type: text(named_type);
     }
 }
 
 #[derive(Clone, Debug)]
-pub struct Gateway {
+pub struct GatewayConfig {
     pub listen: SocketAddr,
-    pub pages: Pages,
+    pub pages: RecipientPages,
     /// Proxies from these networks may set `X-Forwarded-For` and `Forwarded`.
-    pub trusted_proxies: Networks,
+    pub trusted_proxies: TrustedProxies,
     pub metrics_listen: Option<SocketAddr>,
     /// `None` if the API is off.
     pub api_listen: Option<SocketAddr>,
     /// For request bodies in progress, per listener. `None` uses a share of the memory limit.
     pub body_bytes: Option<usize>,
-    pub oidc: Option<Trust>,
+    pub oidc: Option<IssuerTrust>,
     place: Option<String>,
     /// Problems to report if there is no key for signing links.
-    unsigned: Vec<Problem>,
+    unsigned: Vec<ConfigProblem>,
 }
 
 impl RawGateway {
-    pub fn check(&self, checks: &mut Checks<'_>) -> Gateway {
-        let mut gateway = Gateway {
+    pub fn check(&self, checks: &mut Checks<'_>) -> GatewayConfig {
+        let mut gateway = GatewayConfig {
             listen: LISTEN,
-            pages: Pages::default(),
-            trusted_proxies: Networks::default(),
+            pages: RecipientPages::default(),
+            trusted_proxies: TrustedProxies::default(),
             metrics_listen: None,
             api_listen: None,
             body_bytes: None,
@@ -98,11 +98,11 @@ impl RawGateway {
         let (unsubscribe, preferences) = (self.unsubscribe_url.as_ref(), self.preferences_url.as_ref());
         gateway.pages.unsubscribe = checks.text("gateway.unsubscribe_url", unsubscribe, unsubscribe_url);
         gateway.pages.preferences = checks.text("gateway.preferences_url", preferences, page_url);
-        gateway.oidc = self.oidc.as_ref().map(|raw| trust(raw, checks));
+        gateway.oidc = self.oidc.as_ref().map(|raw| check_issuer(raw, checks));
         gateway
     }
 
-    fn unsigned(&self, checks: &Checks<'_>) -> Vec<Problem> {
+    fn unsigned(&self, checks: &Checks<'_>) -> Vec<ConfigProblem> {
         let urls = [
             ("gateway.public_url", &self.public_url),
             ("gateway.unsubscribe_url", &self.unsubscribe_url),
@@ -111,13 +111,13 @@ impl RawGateway {
         let fault = format!("needs a key that signs its links; set {VARIABLE} to what `tidings keys new` prints");
         let problem = |(key, url): (&str, &Option<Spanned<String>>)| {
             let url = url.as_ref()?;
-            Some(Problem::new(checks.place_of(url), key, fault.as_str()).of(url.as_ref()))
+            Some(ConfigProblem::new(checks.place_of(url), key, fault.as_str()).with_value(url.as_ref()))
         };
         urls.into_iter().filter_map(problem).collect()
     }
 }
 
-impl Gateway {
+impl GatewayConfig {
     pub(super) fn listen_on_this_machine(&mut self, listen: SocketAddr, api: SocketAddr, public_url: String) {
         self.listen = listen;
         self.api_listen = Some(api);
@@ -126,19 +126,19 @@ impl Gateway {
     }
 
     /// Without keys we cannot sign links, so each configured URL is a problem.
-    pub(super) fn key_problems(&self, has_keys: bool) -> Vec<Problem> {
+    pub(super) fn key_problems(&self, has_keys: bool) -> Vec<ConfigProblem> {
         if has_keys { Vec::new() } else { self.unsigned.clone() }
     }
 
     /// Reports a missing `public_url` if anything else is configured. The team's own pages do not need it.
-    pub(super) fn address_problem(&self) -> Option<Problem> {
+    pub(super) fn address_problem(&self) -> Option<ConfigProblem> {
         let listens = self.metrics_listen.is_some() || self.api_listen.is_some() || self.oidc.is_some();
         let serves = self.place.is_some() || !self.trusted_proxies.0.is_empty() || listens;
         (serves && self.pages.public_url.is_none()).then(|| self.missing_address())
     }
 
     /// Warns if no proxy is trusted: all recipients behind it would count as one client and share its limits.
-    pub(super) fn proxy_warning(&self) -> Option<Problem> {
+    pub(super) fn proxy_warning(&self) -> Option<ConfigProblem> {
         let public_url = self.pages.public_url.as_ref().filter(|url| url.starts_with("https:"))?;
         self.trusted_proxies.0.is_empty().then(|| {
             let problem = format!(
@@ -149,8 +149,8 @@ impl Gateway {
         })
     }
 
-    pub(crate) fn show(&self) -> Option<Table> {
-        if self.address_problem().is_none() && self.pages == Pages::default() {
+    pub(crate) fn show(&self) -> Option<ConfigTable> {
+        if self.address_problem().is_none() && self.pages == RecipientPages::default() {
             return None;
         }
         let mut shown = self.to_table();
@@ -159,28 +159,28 @@ impl Gateway {
         Some(shown)
     }
 
-    pub(crate) fn missing_address(&self) -> Problem {
+    pub(crate) fn missing_address(&self) -> ConfigProblem {
         let right =
             "write the address under which recipients reach the gateway, for example \"https://mail.acme.example\"";
         self.problem("gateway.public_url", format!("is missing; {right}"))
     }
 
-    fn problem(&self, key: &str, problem: String) -> Problem {
-        Problem::new(self.place.as_deref().unwrap_or("default"), key, problem)
+    fn problem(&self, key: &str, problem: String) -> ConfigProblem {
+        ConfigProblem::new(self.place.as_deref().unwrap_or("default"), key, problem)
     }
 }
 
-fn trust(raw: &Spanned<RawOidc>, checks: &mut Checks<'_>) -> Trust {
+fn check_issuer(raw: &Spanned<RawOidc>, checks: &mut Checks<'_>) -> IssuerTrust {
     let keys = raw.as_ref();
     for (key, value, right) in [("issuer", &keys.issuer, ISSUER), ("audience", &keys.audience, AUDIENCE)] {
         if value.is_none() {
-            checks.fault(raw, format!("gateway.oidc.{key}"), format!("is missing; write {right}"));
+            checks.report_at(raw, format!("gateway.oidc.{key}"), format!("is missing; write {right}"));
         }
     }
     let (issuer, audience) = (String::new(), String::new());
     let (tenant_claim, token_type) = (TENANT_CLAIM.to_owned(), TokenType::default());
     let all_tenants = keys.all_tenants.as_ref().is_some_and(|all| *all.as_ref());
-    let mut trust = Trust { issuer, audience, tenant_claim, all_tenants, token_type };
+    let mut trust = IssuerTrust { issuer, audience, tenant_claim, all_tenants, token_type };
     keys.read("gateway.oidc", &mut trust, checks);
     trust
 }
@@ -248,14 +248,14 @@ fn body_bytes(text: &str) -> Result<usize, String> {
     bytes.ok_or_else(|| format!("write a whole number from {least}: the longest message needs that much"))
 }
 
-fn network(text: &str) -> Result<IpNet, String> {
+fn parse_network(text: &str) -> Result<IpNet, String> {
     let single = || Some(IpNet::from(text.parse::<IpAddr>().ok()?));
     let wrong = "is not a network; write for example \"10.0.0.0/8\" or \"127.0.0.1\"";
     text.parse().ok().or_else(single).ok_or_else(|| wrong.to_owned())
 }
 
 fn named_type(text: &str) -> Result<TokenType, String> {
-    TokenType::named(text).ok_or_else(|| "is not a type of tokens; write \"at+jwt\" or \"JWT\"".to_owned())
+    TokenType::from_name(text).ok_or_else(|| "is not a type of tokens; write \"at+jwt\" or \"JWT\"".to_owned())
 }
 
 /// Checks the URL but returns the text unchanged, because `iss` will be compared with it.
@@ -265,13 +265,13 @@ fn issuer_url(text: &str) -> Result<String, String> {
         return Err(format!("has a user, password, query or fragment; write {ISSUER}"));
     }
     match url.scheme() {
-        "https" => id(text, ISSUER),
-        "http" if url.host_str().is_some_and(is_loopback) => id(text, ISSUER),
+        "https" => parse_id(text, ISSUER),
+        "http" if url.host_str().is_some_and(is_loopback) => parse_id(text, ISSUER),
         _ => Err(format!("is not https, so that anyone on the way could replace the keys; write {ISSUER}")),
     }
 }
 
-fn id(text: &str, right: &str) -> Result<String, String> {
-    limits::id("", text).map_err(|invalid| format!("{}; write {right}", invalid.problem))?;
+fn parse_id(text: &str, right: &str) -> Result<String, String> {
+    limits::check_id("", text).map_err(|invalid| format!("{}; write {right}", invalid.problem))?;
     Ok(text.to_owned())
 }

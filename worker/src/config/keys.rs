@@ -11,31 +11,33 @@ use std::{
 use serde::{Serialize, Serializer};
 use tidings_gateway::api::TokenType;
 use tidings_model::{
-    Cadence, EmailAddress, Provider, Quiet, ZoneData,
+    Cadence, EmailAddress, Provider, QuietHours, ZoneData,
     cadence::DayRange,
-    offered_cadences::Choices,
-    settings::{Cap, Colour, Counted, Guarantee, PageUrl, Rate, ReturnPath, Track},
+    offered_cadences::OfferedCadences,
+    settings::{
+        BrandColour, DeliveryGuarantee, DigestCap, MessageRate, PageUrl, ReturnPath, TrackedAction, TrackingSettings,
+    },
     words,
 };
 use toml::Spanned;
 
 use super::checks::{Checks, SpannedList};
 
-pub(super) trait Raw {
+pub(super) trait RawValue {
     fn over(self, base: &Self) -> Self;
     /// Returns each key with its place. An entry in a nested table is named e.g. `delay.CATEGORY`.
     fn places(&self, key: &str, checks: &Checks<'_>) -> Vec<(String, String)>;
 }
 
 /// An entry in a table with keys chosen by the team.
-pub(super) trait Entry: Clone {
+pub(super) trait TableEntry: Clone {
     fn over(self, _base: &Self) -> Self {
         self
     }
     fn place(&self, checks: &Checks<'_>) -> String;
 }
 
-impl<T: Clone> Raw for Option<Spanned<T>> {
+impl<T: Clone> RawValue for Option<Spanned<T>> {
     fn over(self, base: &Self) -> Self {
         self.or_else(|| base.clone())
     }
@@ -45,7 +47,7 @@ impl<T: Clone> Raw for Option<Spanned<T>> {
     }
 }
 
-impl<T: Entry> Raw for BTreeMap<String, T> {
+impl<T: TableEntry> RawValue for BTreeMap<String, T> {
     fn over(self, base: &Self) -> Self {
         let mut merged = base.clone();
         for (name, entry) in self {
@@ -63,33 +65,33 @@ impl<T: Entry> Raw for BTreeMap<String, T> {
     }
 }
 
-impl<T: Clone> Entry for Spanned<T> {
+impl<T: Clone> TableEntry for Spanned<T> {
     fn place(&self, checks: &Checks<'_>) -> String {
         checks.place_of(self)
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Origin {
+pub struct SettingOrigin {
     pub key: String,
     pub place: String,
 }
 
 /// Origins by key. A setting without an entry has its default.
-pub type Origins = BTreeMap<String, Origin>;
+pub type SettingOrigins = BTreeMap<String, SettingOrigin>;
 
-pub(super) type Text = Option<Spanned<String>>;
-pub(super) type Number = Option<Spanned<i64>>;
-pub(super) type Flag = Option<Spanned<bool>>;
-pub(super) type List = Option<SpannedList>;
+pub(super) type RawText = Option<Spanned<String>>;
+pub(super) type RawNumber = Option<Spanned<i64>>;
+pub(super) type RawFlag = Option<Spanned<bool>>;
+pub(super) type RawList = Option<SpannedList>;
 
-pub(super) trait Keys {
+pub(super) trait TableKeys {
     fn over(self, base: &Self) -> Self;
-    fn origins(&self, table: &str, checks: &Checks<'_>) -> Origins;
+    fn origins(&self, table: &str, checks: &Checks<'_>) -> SettingOrigins;
 }
 
 pub(crate) trait ToTable {
-    fn to_table(&self) -> Table;
+    fn to_table(&self) -> ConfigTable;
 }
 
 /// Declares the keys for the settings type `$type`; expressions may use the settings under the given name.
@@ -114,25 +116,25 @@ macro_rules! table {
             $(pub $key: $crate::config::keys::table!(@type $kind($($arg)*)),)+
         }
 
-        impl $crate::config::keys::Keys for $name {
+        impl $crate::config::keys::TableKeys for $name {
             fn over(self, base: &Self) -> Self {
                 Self { $($key: $crate::config::keys::table!(@over self base $key $kind),)+ }
             }
 
-            fn origins(&self, table: &str, checks: &$crate::config::checks::Checks<'_>) -> $crate::config::Origins {
+            fn origins(&self, table: &str, checks: &$crate::config::checks::Checks<'_>) -> $crate::config::SettingOrigins {
                 let places = [$($crate::config::keys::table!(@places self checks $key $kind)),+];
                 let origin = |(name, place)| {
                     let key = format!("{table}.{name}");
-                    (name, $crate::config::Origin { key, place })
+                    (name, $crate::config::SettingOrigin { key, place })
                 };
                 places.into_iter().flatten().map(origin).collect()
             }
         }
 
         impl $crate::config::keys::ToTable for $type {
-            fn to_table(&self) -> $crate::config::keys::Table {
+            fn to_table(&self) -> $crate::config::keys::ConfigTable {
                 let $settings = self;
-                $crate::config::keys::Table::of([$((
+                $crate::config::keys::ConfigTable::of([$((
                     stringify!($key),
                     $crate::config::keys::table!(@show $settings $key $kind [$($($path).+)?] [$($show)?]),
                 )),+])
@@ -161,20 +163,20 @@ macro_rules! table {
             }
         }
     };
-    (@type number($($arg:tt)*)) => { $crate::config::keys::Number };
-    (@type each($($arg:tt)*)) => { $crate::config::keys::List };
-    (@type list($($arg:tt)*)) => { $crate::config::keys::List };
+    (@type number($($arg:tt)*)) => { $crate::config::keys::RawNumber };
+    (@type each($($arg:tt)*)) => { $crate::config::keys::RawList };
+    (@type list($($arg:tt)*)) => { $crate::config::keys::RawList };
     (@type entries($($arg:tt)*)) => { std::collections::BTreeMap<String, toml::Spanned<String>> };
     (@type apart($type:ty)) => { $type };
     (@type raw($type:ty)) => { $type };
-    (@type $kind:ident($($arg:tt)*)) => { $crate::config::keys::Text };
+    (@type $kind:ident($($arg:tt)*)) => { $crate::config::keys::RawText };
     (@over $raw:ident $base:ident $key:ident raw) => { $raw.$key };
     (@over $raw:ident $base:ident $key:ident $kind:ident) => {
-        $crate::config::keys::Raw::over($raw.$key, &$base.$key)
+        $crate::config::keys::RawValue::over($raw.$key, &$base.$key)
     };
     (@places $raw:ident $checks:ident $key:ident raw) => { Vec::new() };
     (@places $raw:ident $checks:ident $key:ident $kind:ident) => {
-        $crate::config::keys::Raw::places(&$raw.$key, stringify!($key), $checks)
+        $crate::config::keys::RawValue::places(&$raw.$key, stringify!($key), $checks)
     };
     (@read $raw:ident $name:ident $settings:ident $checks:ident $key:ident $path:tt apart($type:ty)) => {};
     (@read $raw:ident $name:ident $settings:ident $checks:ident $key:ident $path:tt raw($type:ty)) => {};
@@ -199,7 +201,7 @@ macro_rules! table {
     };
     (@show $settings:ident $key:ident raw $path:tt []) => { None };
     (@show $settings:ident $key:ident $kind:ident $path:tt []) => {
-        $crate::config::keys::Show::show(&$crate::config::keys::table!(@field $settings $key $path))
+        $crate::config::keys::ToConfigValue::show(&$crate::config::keys::table!(@field $settings $key $path))
     };
     (@show $settings:ident $key:ident $kind:ident $path:tt [$show:expr]) => { $show };
     (@field $settings:ident $key:ident []) => { $settings.$key };
@@ -209,16 +211,16 @@ pub(super) use table;
 
 #[derive(PartialEq, Eq, Serialize)]
 #[serde(untagged)]
-pub enum Shown {
+pub enum ConfigValue {
     Text(String),
     Count(u64),
     Flag(bool),
     List(Vec<Self>),
-    Table(Table),
+    Table(ConfigTable),
     Zones(&'static ZoneData),
 }
 
-impl Shown {
+impl ConfigValue {
     fn is_table(&self) -> bool {
         match self {
             Self::Table(_) | Self::Zones(_) => true,
@@ -230,81 +232,81 @@ impl Shown {
 
 /// Keys in display order: values first, then tables, as TOML requires.
 #[derive(Default, PartialEq, Eq)]
-pub struct Table(Vec<(String, Shown)>);
+pub struct ConfigTable(Vec<(String, ConfigValue)>);
 
-impl Table {
-    pub fn of<'a>(values: impl IntoIterator<Item = (&'a str, Option<Shown>)>) -> Self {
+impl ConfigTable {
+    pub fn of<'a>(values: impl IntoIterator<Item = (&'a str, Option<ConfigValue>)>) -> Self {
         values.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
     }
 
-    pub fn insert_first(&mut self, key: &str, value: Option<Shown>) {
+    pub fn insert_first(&mut self, key: &str, value: Option<ConfigValue>) {
         self.0.splice(0..0, value.map(|value| (key.to_owned(), value)));
     }
 
-    pub fn insert_value(&mut self, key: &str, value: Option<Shown>) {
+    pub fn insert_value(&mut self, key: &str, value: Option<ConfigValue>) {
         let at = self.0.iter().position(|(_, value)| value.is_table()).unwrap_or(self.0.len());
         self.0.splice(at..at, value.map(|value| (key.to_owned(), value)));
     }
 
     pub fn insert_table(&mut self, key: &str, table: Option<Self>) {
-        self.0.extend(table.map(|table| (key.to_owned(), Shown::Table(table))));
+        self.0.extend(table.map(|table| (key.to_owned(), ConfigValue::Table(table))));
     }
 
-    pub fn unless_empty(self) -> Option<Shown> {
-        (!self.0.is_empty()).then_some(Shown::Table(self))
+    pub fn unless_empty(self) -> Option<ConfigValue> {
+        (!self.0.is_empty()).then_some(ConfigValue::Table(self))
     }
 
-    pub fn without(self, usual: &Self) -> Self {
+    pub fn without_defaults(self, usual: &Self) -> Self {
         Self(self.0.into_iter().filter(|one| !usual.0.contains(one)).collect())
     }
 }
 
-impl FromIterator<(String, Shown)> for Table {
-    fn from_iter<I: IntoIterator<Item = (String, Shown)>>(values: I) -> Self {
+impl FromIterator<(String, ConfigValue)> for ConfigTable {
+    fn from_iter<I: IntoIterator<Item = (String, ConfigValue)>>(values: I) -> Self {
         let (tables, values): (Vec<_>, Vec<_>) = values.into_iter().partition(|(_, value)| value.is_table());
         Self(values.into_iter().chain(tables).collect())
     }
 }
 
-impl Serialize for Table {
+impl Serialize for ConfigTable {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.0.iter().map(|(key, value)| (key, value)))
     }
 }
 
-pub trait Show {
-    fn show(&self) -> Option<Shown>;
+pub trait ToConfigValue {
+    fn show(&self) -> Option<ConfigValue>;
 }
 
-impl<T: Show> Show for Option<T> {
-    fn show(&self) -> Option<Shown> {
-        self.as_ref().and_then(Show::show)
+impl<T: ToConfigValue> ToConfigValue for Option<T> {
+    fn show(&self) -> Option<ConfigValue> {
+        self.as_ref().and_then(ToConfigValue::show)
     }
 }
 
-impl<T: Show> Show for Vec<T> {
-    fn show(&self) -> Option<Shown> {
-        Some(Shown::List(self.iter().filter_map(Show::show).collect()))
+impl<T: ToConfigValue> ToConfigValue for Vec<T> {
+    fn show(&self) -> Option<ConfigValue> {
+        Some(ConfigValue::List(self.iter().filter_map(ToConfigValue::show).collect()))
     }
 }
 
-impl<T: Show> Show for BTreeMap<String, T> {
-    fn show(&self) -> Option<Shown> {
+impl<T: ToConfigValue> ToConfigValue for BTreeMap<String, T> {
+    fn show(&self) -> Option<ConfigValue> {
         let entries = self.iter().filter_map(|(name, value)| Some((name.clone(), value.show()?)));
-        (!self.is_empty()).then(|| Shown::Table(entries.collect()))
+        (!self.is_empty()).then(|| ConfigValue::Table(entries.collect()))
     }
 }
 
-impl Show for bool {
-    fn show(&self) -> Option<Shown> {
-        self.then_some(Shown::Flag(true))
+impl ToConfigValue for bool {
+    fn show(&self) -> Option<ConfigValue> {
+        self.then_some(ConfigValue::Flag(true))
     }
 }
 
 macro_rules! shows {
     ($($($type:ty),+: $value:ident => $shown:expr;)+) => { $($(
-        impl Show for $type {
-            fn show(&self) -> Option<Shown> {
+        impl ToConfigValue for $type {
+            fn show(&self) -> Option<ConfigValue> {
                 let $value = self;
                 Some($shown)
             }
@@ -313,29 +315,29 @@ macro_rules! shows {
 }
 
 shows! {
-    String: text => Shown::Text(text.clone());
-    &str, SocketAddr, EmailAddress, ReturnPath, PageUrl, Colour, Rate, Cap, Cadence, DayRange:
-        text => Shown::Text(text.to_string());
-    Guarantee, Provider, TokenType: named => Shown::Text(named.name().to_owned());
-    &Path, PathBuf: path => Shown::Text(path.display().to_string());
-    Duration: duration => Shown::Text(words::written(*duration));
-    u32: count => Shown::Count(u64::from(*count));
-    u64: count => Shown::Count(*count);
-    usize: count => Shown::Count(*count as u64);
-    Choices: choices => Shown::List(texts(choices.entries()));
-    Track: track => Shown::List(texts(track.counted().map(Counted::name)));
+    String: text => ConfigValue::Text(text.clone());
+    &str, SocketAddr, EmailAddress, ReturnPath, PageUrl, BrandColour, MessageRate, DigestCap, Cadence, DayRange:
+        text => ConfigValue::Text(text.to_string());
+    DeliveryGuarantee, Provider, TokenType: named => ConfigValue::Text(named.name().to_owned());
+    &Path, PathBuf: path => ConfigValue::Text(path.display().to_string());
+    Duration: duration => ConfigValue::Text(words::format_duration(*duration));
+    u32: count => ConfigValue::Count(u64::from(*count));
+    u64: count => ConfigValue::Count(*count);
+    usize: count => ConfigValue::Count(*count as u64);
+    OfferedCadences: choices => ConfigValue::List(text_list(choices.entries()));
+    TrackingSettings: track => ConfigValue::List(text_list(track.tracked_actions().map(TrackedAction::name)));
 }
 
-impl Show for Quiet {
-    fn show(&self) -> Option<Shown> {
-        unless_empty(texts(self.times()))
+impl ToConfigValue for QuietHours {
+    fn show(&self) -> Option<ConfigValue> {
+        unless_empty(text_list(self.times()))
     }
 }
 
-pub(crate) fn unless_empty(entries: Vec<Shown>) -> Option<Shown> {
-    (!entries.is_empty()).then_some(Shown::List(entries))
+pub(crate) fn unless_empty(entries: Vec<ConfigValue>) -> Option<ConfigValue> {
+    (!entries.is_empty()).then_some(ConfigValue::List(entries))
 }
 
-pub(super) fn texts<T: ToString>(values: impl IntoIterator<Item = T>) -> Vec<Shown> {
-    values.into_iter().map(|value| Shown::Text(value.to_string())).collect()
+pub(super) fn text_list<T: ToString>(values: impl IntoIterator<Item = T>) -> Vec<ConfigValue> {
+    values.into_iter().map(|value| ConfigValue::Text(value.to_string())).collect()
 }

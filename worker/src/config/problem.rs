@@ -4,17 +4,17 @@
 use std::{fmt, ops::Range, path::Path};
 
 use serde::de::DeserializeOwned;
-use tidings_model::nearest;
+use tidings_model::nearest_name;
 use toml::{
     Spanned,
     de::{DeTable, DeValue, Deserializer},
 };
 
 /// Reads an environment variable. Tests pass their own function, as they must not change the process.
-pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
+pub type EnvironmentReader<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct ConfigProblem {
     pub place: String,
     pub key: String,
     /// Without passwords. Empty if the key itself is wrong.
@@ -22,7 +22,7 @@ pub struct Problem {
     pub problem: String,
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for ConfigProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { place, key, value, problem } = self;
         match (key.is_empty(), value.is_empty()) {
@@ -33,18 +33,18 @@ impl fmt::Display for Problem {
     }
 }
 
-impl Problem {
+impl ConfigProblem {
     pub(crate) fn new(place: impl Into<String>, key: impl Into<String>, problem: impl Into<String>) -> Self {
         Self { place: place.into(), key: key.into(), value: String::new(), problem: problem.into() }
     }
 
-    pub(crate) fn of(self, value: impl Into<String>) -> Self {
+    pub(crate) fn with_value(self, value: impl Into<String>) -> Self {
         Self { value: value.into(), ..self }
     }
 
     /// Masks the value as `***`.
     pub(super) fn of_secret(variable: &str, problem: impl Into<String>) -> Self {
-        Self::new("environment", variable, problem).of("***")
+        Self::new("environment", variable, problem).with_value("***")
     }
 
     pub(super) fn unset(variable: &str, remedy: impl fmt::Display) -> Self {
@@ -60,7 +60,7 @@ impl Problem {
 }
 
 /// Removes duplicates, e.g. because streams share keys and tenants inherit settings.
-pub(super) fn distinct(problems: impl IntoIterator<Item = Problem>) -> Vec<Problem> {
+pub(super) fn distinct(problems: impl IntoIterator<Item = ConfigProblem>) -> Vec<ConfigProblem> {
     problems.into_iter().fold(Vec::new(), |mut distinct, problem| {
         if !distinct.contains(&problem) {
             distinct.push(problem);
@@ -69,7 +69,7 @@ pub(super) fn distinct(problems: impl IntoIterator<Item = Problem>) -> Vec<Probl
     })
 }
 
-pub(super) fn lines(problems: &[Problem]) -> String {
+pub(super) fn format_lines(problems: &[ConfigProblem]) -> String {
     problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
@@ -79,14 +79,22 @@ pub(super) fn place_of(place: &Path, text: &str, span: Option<Range<usize>>) -> 
 }
 
 pub(super) fn did_you_mean<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> String {
-    nearest(word, names).map(|name| format!("; did you mean {name:?}?")).unwrap_or_default()
+    nearest_name(word, names).map(|name| format!("; did you mean {name:?}?")).unwrap_or_default()
 }
 
 /// Parses the file. Reports every unknown key, not only the first. Returns `None` if this is not TOML or a
 /// value has the wrong type.
-pub(super) fn parse<T: DeserializeOwned>(place: &Path, text: &str, problems: &mut Vec<Problem>) -> Option<T> {
+pub(super) fn parse_file<T: DeserializeOwned>(
+    place: &Path,
+    text: &str,
+    problems: &mut Vec<ConfigProblem>,
+) -> Option<T> {
     let problem = |error: &toml::de::Error| {
-        Problem::new(place_of(place, text, error.span()), key_at(text, error.span()), reworded(error.message()))
+        ConfigProblem::new(
+            place_of(place, text, error.span()),
+            key_at(text, error.span()),
+            reword_message(error.message()),
+        )
     };
     let mut table = DeTable::parse(text).map_err(|error| problems.push(problem(&error))).ok()?;
     loop {
@@ -95,7 +103,7 @@ pub(super) fn parse<T: DeserializeOwned>(place: &Path, text: &str, problems: &mu
             Err(error) => {
                 problems.push(problem(&error));
                 let is_unknown = error.message().starts_with("unknown field");
-                if !(is_unknown && error.span().is_some_and(|span| remove(table.get_mut(), &span))) {
+                if !(is_unknown && error.span().is_some_and(|span| remove_key(table.get_mut(), &span))) {
                     return None;
                 }
             }
@@ -103,7 +111,7 @@ pub(super) fn parse<T: DeserializeOwned>(place: &Path, text: &str, problems: &mu
     }
 }
 
-fn remove(table: &mut DeTable<'_>, span: &Range<usize>) -> bool {
+fn remove_key(table: &mut DeTable<'_>, span: &Range<usize>) -> bool {
     let found = table.keys().find(|key| key.span() == *span).map(|key| key.get_ref().to_string());
     match found {
         Some(key) => table.remove(key.as_str()).is_some(),
@@ -113,7 +121,7 @@ fn remove(table: &mut DeTable<'_>, span: &Range<usize>) -> bool {
 
 fn remove_below(value: &mut Spanned<DeValue<'_>>, span: &Range<usize>) -> bool {
     match value.get_mut() {
-        DeValue::Table(table) => remove(table, span),
+        DeValue::Table(table) => remove_key(table, span),
         DeValue::Array(values) => values.iter_mut().any(|value| remove_below(value, span)),
         _ => false,
     }
@@ -136,7 +144,7 @@ fn key_at(text: &str, span: Option<Range<usize>>) -> &str {
 ///
 /// Suggests the nearest name for "unknown field `x`, expected one of `a`, `b`". Drops an unexpected string,
 /// because it may be a password or private key under the wrong name.
-fn reworded(message: &str) -> String {
+fn reword_message(message: &str) -> String {
     if let Some((wrong, _)) = message.split_once(" string \"") {
         let expected = message.rsplit_once("\", expected ").map_or("", |(_, expected)| expected);
         return format!("{wrong} string, expected {expected}");
@@ -145,7 +153,7 @@ fn reworded(message: &str) -> String {
     match names.next() {
         Some(unknown) if message.starts_with("unknown field") => {
             let known: Vec<_> = names.collect();
-            let nearest = nearest(unknown, known.iter().copied());
+            let nearest = nearest_name(unknown, known.iter().copied());
             let meant = nearest.map(|name| format!("did you mean {name:?}? ")).unwrap_or_default();
             format!("no such key; {meant}There are: {}", known.join(", "))
         }

@@ -4,73 +4,76 @@
 
 use std::time::Duration;
 
-use tidings_gateway::webhooks::{Hook, webhook};
+use tidings_gateway::webhooks::{RelayWebhook, webhook_for};
 use tidings_model::{
     Provider, RelayUrl as Address,
     relay_url::{self, TokenSource},
-    settings::{Per, Rate, RelaySettings},
+    settings::{MessageRate, RateUnit, RelaySettings},
     words,
 };
 use toml::Spanned;
 
 use super::{
-    checks::{Checks, Overridable, shown, whole},
-    keys::{Flag, List, Show as _, Shown, Table, Text, ToTable as _, table, texts, unless_empty},
-    problem::Problem,
+    checks::{Checks, OverridableKey, masked_name, whole},
+    keys::{
+        ConfigTable, ConfigValue, RawFlag, RawList, RawText, ToConfigValue as _, ToTable as _, table, text_list,
+        unless_empty,
+    },
+    problem::ConfigProblem,
     secret::{EXPOSED, is_exposed},
 };
 
 pub(super) const DEFAULT: &str = "default";
-const SMTP: Overridable =
-    Overridable { key: "smtp_url", variable: "TIDINGS_SMTP_URL", default: "smtp://127.0.0.1:1025" };
+const SMTP: OverridableKey =
+    OverridableKey { key: "smtp_url", variable: "TIDINGS_SMTP_URL", default: "smtp://127.0.0.1:1025" };
 /// Limits for the wait after the final dot. A whole delivery may take 45 minutes.
 const REPLY_TIMEOUTS: [Duration; 2] = [Duration::from_secs(5), Duration::from_mins(30)];
 const NAME_CHARS: usize = 64;
 
 table! {
     /// The keys of `[relay.NAME]`.
-    pub(super) struct RawRelay for relay: Relay, read() {
-        url: raw(Text);
-        url_env: raw(Text);
-        provider: text(provider);
-        rate: text(rate);
+    pub(super) struct RawRelay for relay: RelayConfig, read() {
+        url: raw(RawText);
+        url_env: raw(RawText);
+        provider: text(parse_provider);
+        rate: text(parse_rate);
         per_connection: number(whole(u32::MAX));
         connections: number(|text| whole(u32::MAX)(text).map(|count| count as usize));
-        pool: text(|text| pool(text, relay.provider));
+        pool: text(|text| parse_pool(text, relay.provider));
         reply_timeout: text(reply_timeout);
-        webhook_secret_env: raw(Text);
-        topic_arn: raw(Text);
-        allow_sha1: raw(Flag);
-        token_file: raw(Text);
-        token_command: raw(List);
-        reports_for: apart(List), shown unless_empty(texts(&relay.reports_for));
-        was: apart(List), shown unless_empty(texts(&relay.was));
+        webhook_secret_env: raw(RawText);
+        topic_arn: raw(RawText);
+        allow_sha1: raw(RawFlag);
+        token_file: raw(RawText);
+        token_command: raw(RawList);
+        reports_for: apart(RawList), shown unless_empty(text_list(&relay.reports_for));
+        was: apart(RawList), shown unless_empty(text_list(&relay.was));
     }
 }
 
 #[derive(Clone, Debug)]
-pub struct Relay {
-    address: Result<Address, Problem>,
+pub struct RelayConfig {
+    address: Result<Address, ConfigProblem>,
     provider: Provider,
-    rate: Option<Rate>,
+    rate: Option<MessageRate>,
     per_connection: u32,
     connections: usize,
     pool: Option<String>,
     reply_timeout: Option<Duration>,
-    webhook: Option<Result<Hook, Problem>>,
+    webhook: Option<Result<RelayWebhook, ConfigProblem>>,
     webhook_secret_env: Option<String>,
     /// Relays that share this webhook, e.g. because they use the same provider account.
     reports_for: Vec<String>,
     was: Vec<String>,
 }
 
-impl Relay {
+impl RelayConfig {
     #[must_use]
-    pub fn at(address: Address) -> Self {
+    pub fn with_address(address: Address) -> Self {
         Self::new(Ok(address))
     }
 
-    fn new(address: Result<Address, Problem>) -> Self {
+    fn new(address: Result<Address, ConfigProblem>) -> Self {
         Self {
             address,
             provider: Provider::default(),
@@ -100,7 +103,7 @@ impl Relay {
     ///
     /// # Errors
     /// The environment variable with the secret is not set.
-    pub fn webhook(&self) -> Result<Option<Hook>, Problem> {
+    pub fn webhook(&self) -> Result<Option<RelayWebhook>, ConfigProblem> {
         self.webhook.clone().transpose()
     }
 
@@ -117,32 +120,34 @@ impl Relay {
     }
 
     #[must_use]
-    pub fn was(&self) -> &[String] {
+    pub fn former_names(&self) -> &[String] {
         &self.was
     }
 
-    pub(super) fn remove_unready_webhook(&mut self) -> Option<Problem> {
+    pub(super) fn remove_unready_webhook(&mut self) -> Option<ConfigProblem> {
         self.webhook.take_if(|webhook| webhook.is_err()).and_then(Result::err)
     }
 
-    pub(super) fn token_warning(&self, name: &str) -> Option<Problem> {
-        let TokenSource::File(path) = self.address.as_ref().ok()?.token()? else { return None };
-        is_exposed(path)
-            .then(|| Problem::new("here", format!("relay.{name}.token_file"), EXPOSED).of(path.display().to_string()))
+    pub(super) fn token_warning(&self, name: &str) -> Option<ConfigProblem> {
+        let TokenSource::File(path) = self.address.as_ref().ok()?.token_source()? else { return None };
+        is_exposed(path).then(|| {
+            ConfigProblem::new("here", format!("relay.{name}.token_file"), EXPOSED)
+                .with_value(path.display().to_string())
+        })
     }
 
     /// Omits the password, and the arguments of `token_command` because they may be secret. Returns `None` if
     /// the environment lacks the address.
     #[must_use]
-    pub fn show(&self) -> Option<Table> {
+    pub fn show(&self) -> Option<ConfigTable> {
         let address = self.address.as_ref().ok()?;
-        let token = address.token().map(|source| match source {
+        let token = address.token_source().map(|source| match source {
             TokenSource::File(path) => format!("file {}", path.display()),
             TokenSource::Command(words) => format!("command {}", words.first().map_or("", String::as_str)),
         });
         let mut shown = self.to_table();
         shown.insert_first("token", token.show());
-        shown.insert_first("url", Some(Shown::Text(address.to_string())));
+        shown.insert_first("url", Some(ConfigValue::Text(address.to_string())));
         Some(shown)
     }
 
@@ -150,7 +155,7 @@ impl Relay {
     ///
     /// # Errors
     /// The environment variable with the address is not set.
-    pub fn settings(&self) -> Result<RelaySettings, Problem> {
+    pub fn settings(&self) -> Result<RelaySettings, ConfigProblem> {
         Ok(RelaySettings {
             relay: self.address.clone()?,
             provider: self.provider,
@@ -163,25 +168,25 @@ impl Relay {
     }
 }
 
-pub(super) fn check(
+pub(super) fn check_relay(
     name: &str,
     raw: &Spanned<RawRelay>,
     smtp_url: Option<&Spanned<String>>,
     checks: &mut Checks<'_>,
-) -> Option<Relay> {
+) -> Option<RelayConfig> {
     let table = format!("relay.{name}");
     let header = Spanned::new(raw.span(), name);
-    checks.text(&table, Some(&header), |name| identifier(name, "\"ses\"").map(drop));
+    checks.text(&table, Some(&header), |name| parse_identifier(name, "\"ses\"").map(drop));
     let raw = raw.as_ref();
-    let missing = Problem::new(
+    let missing = ConfigProblem::new(
         checks.place_of(&header),
         format!("{table}.url"),
         "is missing; write for example \"smtp://user:password@mail.example.com:587\", or url_env with the name of an environment \
          variable",
     );
-    let mut relay = Relay::new(Err(missing));
+    let mut relay = RelayConfig::new(Err(missing));
     raw.read(&table, &mut relay, checks);
-    relay.webhook = raw.webhook(&table, relay.provider, checks);
+    relay.webhook = raw.check_webhook(&table, relay.provider, checks);
     let other = |other: &str| other_relay(other, name, relay.webhook.is_some());
     let reports_for = checks.each(&format!("{table}.reports_for"), raw.reports_for.as_ref(), other);
     relay.reports_for = reports_for.unwrap_or_default();
@@ -191,8 +196,8 @@ pub(super) fn check(
     Some(relay)
 }
 
-pub(super) fn default_relay(smtp_url: Option<&Spanned<String>>, checks: &mut Checks<'_>) -> Option<Relay> {
-    checks.secret_url(SMTP, smtp_url, |url| parse(url, None)).map(Relay::at)
+pub(super) fn default_relay(smtp_url: Option<&Spanned<String>>, checks: &mut Checks<'_>) -> Option<RelayConfig> {
+    checks.secret_url(SMTP, smtp_url, |url| parse_address(url, None)).map(RelayConfig::with_address)
 }
 
 impl RawRelay {
@@ -200,10 +205,10 @@ impl RawRelay {
         &self,
         table: &str,
         name: &str,
-        missing: Result<Address, Problem>,
+        missing: Result<Address, ConfigProblem>,
         smtp_url: Option<&Spanned<String>>,
         checks: &mut Checks<'_>,
-    ) -> Option<Result<Address, Problem>> {
+    ) -> Option<Result<Address, ConfigProblem>> {
         let key = format!("{table}.url_env");
         let right = "\"RELAY_URL\", or give the address as url";
         let variable = match &self.url_env {
@@ -211,9 +216,10 @@ impl RawRelay {
             None => None,
         };
         let token = self.token(table, checks)?;
-        let parse = |url: &str| parse(url, token.clone());
+        let parse = |url: &str| parse_address(url, token.clone());
         let problem = |variable: &Spanned<String>, checks: &Checks<'_>, fault: &str| {
-            Problem::new(checks.place_of(variable), key.as_str(), fault).of(shown(variable.as_ref()))
+            ConfigProblem::new(checks.place_of(variable), key.as_str(), fault)
+                .with_value(masked_name(variable.as_ref()))
         };
         match (&self.url, variable) {
             (Some(_), Some((variable, _))) => {
@@ -246,7 +252,7 @@ impl RawRelay {
             }
             (None, Some(words)) if words.as_ref().is_empty() => {
                 let right = "write the program and its arguments, for example [\"/usr/local/bin/mail-token\"]";
-                checks.fault(words, command, format!("is empty; {right}"));
+                checks.report_at(words, command, format!("is empty; {right}"));
                 None
             }
             (None, Some(words)) => {
@@ -254,32 +260,38 @@ impl RawRelay {
                 Some(Some(TokenSource::Command(words)))
             }
             (Some(_), Some(words)) => {
-                checks.fault(words, command, "is a second source next to token_file; leave one of them out");
+                checks.report_at(words, command, "is a second source next to token_file; leave one of them out");
                 None
             }
         }
     }
 
     /// An unset secret is only an error for the gateway.
-    fn webhook(&self, table: &str, provider: Provider, checks: &mut Checks<'_>) -> Option<Result<Hook, Problem>> {
+    fn check_webhook(
+        &self,
+        table: &str,
+        provider: Provider,
+        checks: &mut Checks<'_>,
+    ) -> Option<Result<RelayWebhook, ConfigProblem>> {
         if provider == Provider::Ses {
             self.topics(table, checks).map(Ok)
         } else {
-            self.secrets(table, provider, checks)
+            self.secret_hook(table, provider, checks)
         }
     }
 
     /// SNS signs with certificates, so the operator configures a topic and no secret.
-    fn topics(&self, table: &str, checks: &mut Checks<'_>) -> Option<Hook> {
+    fn topics(&self, table: &str, checks: &mut Checks<'_>) -> Option<RelayWebhook> {
         if let Some(variable) = &self.webhook_secret_env {
             let fault = "is not needed for Amazon SES, which signs with a certificate; write topic_arn instead";
-            let problem = Problem::new(checks.place_of(variable), format!("{table}.webhook_secret_env"), fault);
-            checks.report(problem.of(shown(variable.as_ref())));
+            let problem = ConfigProblem::new(checks.place_of(variable), format!("{table}.webhook_secret_env"), fault);
+            checks.report(problem.with_value(masked_name(variable.as_ref())));
         }
-        let mut hook = Hook::new(Provider::Ses);
+        let mut hook = RelayWebhook::new(Provider::Ses);
         if let (Some(allow), None) = (&self.allow_sha1, &self.topic_arn) {
-            let problem = Problem::new(checks.place_of(allow), format!("{table}.allow_sha1"), "needs topic_arn, too");
-            checks.report(problem.of(allow.as_ref().to_string()));
+            let problem =
+                ConfigProblem::new(checks.place_of(allow), format!("{table}.allow_sha1"), "needs topic_arn, too");
+            checks.report(problem.with_value(allow.as_ref().to_string()));
         }
         checks.text(&format!("{table}.topic_arn"), self.topic_arn.as_ref(), |arns| add_all(&mut hook, arns))?;
         if self.allow_sha1.as_ref().is_some_and(|allow| *allow.as_ref()) {
@@ -288,62 +300,67 @@ impl RawRelay {
         Some(hook)
     }
 
-    fn secrets(&self, table: &str, provider: Provider, checks: &mut Checks<'_>) -> Option<Result<Hook, Problem>> {
+    fn secret_hook(
+        &self,
+        table: &str,
+        provider: Provider,
+        checks: &mut Checks<'_>,
+    ) -> Option<Result<RelayWebhook, ConfigProblem>> {
         let needs_ses = "needs provider = \"ses\"; leave the key out";
         if let Some(arn) = &self.topic_arn {
-            let problem = Problem::new(checks.place_of(arn), format!("{table}.topic_arn"), needs_ses);
-            checks.report(problem.of(arn.as_ref()));
+            let problem = ConfigProblem::new(checks.place_of(arn), format!("{table}.topic_arn"), needs_ses);
+            checks.report(problem.with_value(arn.as_ref()));
         }
         if let Some(allow) = &self.allow_sha1 {
-            let problem = Problem::new(checks.place_of(allow), format!("{table}.allow_sha1"), needs_ses);
-            checks.report(problem.of(allow.as_ref().to_string()));
+            let problem = ConfigProblem::new(checks.place_of(allow), format!("{table}.allow_sha1"), needs_ses);
+            checks.report(problem.with_value(allow.as_ref().to_string()));
         }
         let variable = self.webhook_secret_env.as_ref()?;
         let key = format!("{table}.webhook_secret_env");
-        let mut hook = Hook::new(provider);
+        let mut hook = RelayWebhook::new(provider);
         let right = format!("{:?}", example(table));
         let (name, added) = checks.secret_of(&key, variable, &right, |secrets| add_all(&mut hook, secrets))?;
         if added.is_none() {
-            let fault = format!("is not set; set it to {}", webhook(provider).secret());
-            return Some(Err(Problem::new(checks.place_of(variable), key, fault).of(shown(&name))));
+            let fault = format!("is not set; set it to {}", webhook_for(provider).secret_hint());
+            return Some(Err(ConfigProblem::new(checks.place_of(variable), key, fault).with_value(masked_name(&name))));
         }
         Some(Ok(hook))
     }
 }
 
-fn parse(url: &str, token: Option<TokenSource>) -> Result<Address, String> {
+fn parse_address(url: &str, token: Option<TokenSource>) -> Result<Address, String> {
     let address = match token {
         Some(source) => Address::with_token(url, source),
         None => url.parse(),
     };
-    address.map_err(|error: relay_url::Error| error.to_string())
+    address.map_err(|error: relay_url::RelayUrlError| error.to_string())
 }
 
-fn provider(text: &str) -> Result<Provider, String> {
+fn parse_provider(text: &str) -> Result<Provider, String> {
     Provider::named(text).ok_or_else(|| {
         let names: Vec<_> = Provider::ALL.iter().map(|provider| provider.name()).collect();
         format!("is not a provider that Tidings knows; write one of {}", names.join(", "))
     })
 }
 
-fn rate(text: &str) -> Result<Rate, String> {
+fn parse_rate(text: &str) -> Result<MessageRate, String> {
     let wrong = || "is not a rate; write for example \"14/s\", \"600/m\", \"10000/h\" or \"300/d\"".to_owned();
     let (mails, per) = text.split_once('/').ok_or_else(wrong)?;
     let mails = mails.parse().ok().filter(|mails| *mails > 0).ok_or_else(wrong)?;
-    let per = Per::named(per).ok_or_else(wrong)?;
-    Ok(Rate { mails, per })
+    let per = RateUnit::named(per).ok_or_else(wrong)?;
+    Ok(MessageRate { mails, per })
 }
 
 fn reply_timeout(text: &str) -> Result<Duration, String> {
     let [shortest, longest] = REPLY_TIMEOUTS;
-    let timeout = words::duration(text)?;
+    let timeout = words::parse_duration(text)?;
     if (shortest..=longest).contains(&timeout) {
         return Ok(timeout);
     }
     Err("is not between 5s and 30m; write for example \"10m\"".to_owned())
 }
 
-fn pool(text: &str, provider: Provider) -> Result<String, String> {
+fn parse_pool(text: &str, provider: Provider) -> Result<String, String> {
     if !provider.has_pools() {
         let known: Vec<_> = Provider::ALL.iter().filter(|p| p.has_pools()).map(|p| p.name()).collect();
         return Err(format!(
@@ -352,7 +369,7 @@ fn pool(text: &str, provider: Provider) -> Result<String, String> {
             known.join(", ")
         ));
     }
-    identifier(text, "\"marketing\"")
+    parse_identifier(text, "\"marketing\"")
 }
 
 fn other_relay(text: &str, own: &str, has_webhook: bool) -> Result<String, String> {
@@ -366,10 +383,10 @@ fn other_relay(text: &str, own: &str, has_webhook: bool) -> Result<String, Strin
             "is the relay itself, whose messages its webhook reports about in any case; leave it out".to_owned()
         );
     }
-    identifier(text, "\"ses\"")
+    parse_identifier(text, "\"ses\"")
 }
 
-fn identifier(text: &str, example: &str) -> Result<String, String> {
+fn parse_identifier(text: &str, example: &str) -> Result<String, String> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     if (1..=NAME_CHARS).contains(&text.len()) && text.bytes().all(fits) {
         return Ok(text.to_owned());
@@ -377,10 +394,10 @@ fn identifier(text: &str, example: &str) -> Result<String, String> {
     Err(format!("is not a name of up to {NAME_CHARS} letters, digits, - and _; write for example {example}"))
 }
 
-fn add_all(hook: &mut Hook, texts: &str) -> Result<(), String> {
+fn add_all(hook: &mut RelayWebhook, texts: &str) -> Result<(), String> {
     let mut texts = texts.split_whitespace().peekable();
     texts.peek().ok_or("is empty")?;
-    texts.try_for_each(|text| hook.add(text))
+    texts.try_for_each(|text| hook.add_secret(text))
 }
 
 fn example(table: &str) -> String {

@@ -9,8 +9,8 @@ use tidings_store::archive::Archive;
 
 use super::{
     checks::Checks,
-    keys::{Show as _, table},
-    problem::Problem,
+    keys::{ToConfigValue as _, table},
+    problem::ConfigProblem,
 };
 
 const DAY: u64 = 24 * 3600;
@@ -24,40 +24,41 @@ const ADAPTS: Duration = Duration::from_hours(60 * 24);
 const NEVER: &str = "never";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Retention {
-    pub settings: retention::Retention,
+pub struct RetentionConfig {
+    pub settings: retention::RetentionLimits,
     /// Time of the nightly purge, in UTC.
     pub at: Time,
 }
 
 table! {
     /// The keys of `[retention]`. A digest type that `adapts` looks back at five messages, which then come weekly.
-    pub(super) struct RawRetention for retention: Retention, read(adapts: bool) {
-        events: text(age) in settings.events, shown age_text(retention.settings.events).show();
+    pub(super) struct RawRetention for retention: RetentionConfig, read(adapts: bool) {
+        events: text(parse_age) in settings.events, shown age_text(retention.settings.events).show();
         messages: text(|text| long_enough(text, adapts)) in settings.messages,
             shown age_text(retention.settings.messages).show();
-        delivery_events: text(age) in settings.delivery_events,
+        delivery_events: text(parse_age) in settings.delivery_events,
             shown age_text(retention.settings.delivery_events).show();
-        at: text(at), shown retention.at.strftime("%H:%M").to_string().show();
-        archive: text(folder) in settings.archive, shown retention.settings.archive.as_ref().map(Archive::folder).show();
+        at: text(parse_time), shown retention.at.strftime("%H:%M").to_string().show();
+        archive: text(parse_archive) in settings.archive, shown retention.settings.archive.as_ref().map(Archive::folder).show();
     }
 }
 
 impl RawRetention {
-    pub fn check(&self, inbox: Duration, adapts: bool, checks: &mut Checks<'_>) -> Retention {
-        let settings = retention::Retention { inbox, ..retention::Retention::default() };
-        let mut retention = Retention { settings, at: Time::constant(3, 30, 0, 0) };
+    pub fn check(&self, inbox: Duration, adapts: bool, checks: &mut Checks<'_>) -> RetentionConfig {
+        let settings = retention::RetentionLimits { inbox, ..retention::RetentionLimits::default() };
+        let mut retention = RetentionConfig { settings, at: Time::constant(3, 30, 0, 0) };
         self.read("retention", &mut retention, checks, adapts);
         retention
     }
 }
 
-impl Retention {
+impl RetentionConfig {
     /// Warns about a missing archive folder. The purge waits until it exists.
-    pub(super) fn warning(&self) -> Option<Problem> {
+    pub(super) fn warning(&self) -> Option<ConfigProblem> {
         let folder = self.settings.archive.as_ref()?.folder();
         let problem = "there is no such folder; the worker deletes nothing until the folder exists";
-        (!folder.is_dir()).then(|| Problem::new("here", "retention.archive", problem).of(folder.display().to_string()))
+        (!folder.is_dir())
+            .then(|| ConfigProblem::new("here", "retention.archive", problem).with_value(folder.display().to_string()))
     }
 }
 
@@ -66,7 +67,7 @@ impl Retention {
 pub(super) fn short_retention<'a>(
     events: Option<Duration>,
     tables: impl Iterator<Item = (String, &'a DigestSettings)>,
-) -> Vec<Problem> {
+) -> Vec<ConfigProblem> {
     let Some(kept) = events else { return Vec::new() };
     let warning = |(table, digest): (String, &DigestSettings)| {
         let waits = [digest.throttle, digest.undo, digest.spread].into_iter().flatten().sum::<Duration>();
@@ -77,13 +78,13 @@ pub(super) fn short_retention<'a>(
                  more",
                 open.as_secs().div_ceil(DAY)
             );
-            Problem::new("here", "retention.events", problem).of(age_text(Some(kept)))
+            ConfigProblem::new("here", "retention.events", problem).with_value(age_text(Some(kept)))
         })
     };
     tables.filter_map(warning).collect()
 }
 
-fn age(text: &str) -> Result<Option<Duration>, String> {
+fn parse_age(text: &str) -> Result<Option<Duration>, String> {
     if text == NEVER {
         return Ok(None);
     }
@@ -97,7 +98,7 @@ fn age(text: &str) -> Result<Option<Duration>, String> {
 }
 
 fn long_enough(text: &str, adapts: bool) -> Result<Option<Duration>, String> {
-    match age(text)? {
+    match parse_age(text)? {
         Some(age) if adapts && age < ADAPTS => {
             Err("is too short for a digest type with `adapt`; write \"60d\" or more".to_owned())
         }
@@ -109,12 +110,12 @@ fn age_text(age: Option<Duration>) -> String {
     age.map_or_else(|| NEVER.to_owned(), |age| format!("{}d", age.as_secs() / DAY))
 }
 
-fn at(text: &str) -> Result<Time, String> {
-    words::time(text).map_err(|_| "is not a time of day in UTC; write for example \"03:30\"".to_owned())
+fn parse_time(text: &str) -> Result<Time, String> {
+    words::parse_time(text).map_err(|_| "is not a time of day in UTC; write for example \"03:30\"".to_owned())
 }
 
 /// The folder may be missing here, because only the worker needs it.
-fn folder(text: &str) -> Result<Archive, String> {
+fn parse_archive(text: &str) -> Result<Archive, String> {
     if text.is_empty() {
         Err("is empty; name a folder, or leave the key out to archive nothing".to_owned())
     } else {

@@ -16,7 +16,7 @@ use tidings_model::{
 use toml::Spanned;
 use url::Url;
 
-use super::{checks::Checks, problem::Problem};
+use super::{checks::Checks, problem::ConfigProblem};
 
 /// A checked URL. Printing it masks the passwords.
 #[derive(Clone, PartialEq, Eq)]
@@ -33,7 +33,7 @@ impl SecretUrl {
     }
 
     #[must_use]
-    pub fn file(&self) -> Option<&Path> {
+    pub fn sqlite_file(&self) -> Option<&Path> {
         let file = self.0.strip_prefix("sqlite:")?.trim_start_matches("//");
         Some(Path::new(file.split('?').next().unwrap_or_default()))
     }
@@ -41,10 +41,10 @@ impl SecretUrl {
     /// Warns about a database file that every user on this machine can read. Tidings creates it as private,
     /// but e.g. a restore may change this.
     #[must_use]
-    pub(super) fn warning(&self) -> Option<Problem> {
-        let file = self.file().filter(|file| is_exposed(file))?;
+    pub(super) fn warning(&self) -> Option<ConfigProblem> {
+        let file = self.sqlite_file().filter(|file| is_exposed(file))?;
         let problem = "can be read by every user of this machine; run chmod o-rwx on the file";
-        Some(Problem::new("here", "database_url", problem).of(file.display().to_string()))
+        Some(ConfigProblem::new("here", "database_url", problem).with_value(file.display().to_string()))
     }
 }
 
@@ -86,7 +86,7 @@ fn has_several_hosts(text: &str) -> bool {
 
 /// Masks every password, in credentials and parameters. Also masks the user name if it equals the password or
 /// stands alone, because it may be a token.
-pub(super) fn masked(text: &str) -> String {
+pub(super) fn mask_passwords(text: &str) -> String {
     // With a second `@`, either may end the password.
     let credentials_seen = |url: &Url| match text.matches('@').count() {
         0 => true,
@@ -126,7 +126,7 @@ pub(super) fn masked(text: &str) -> String {
 
 impl fmt::Display for SecretUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&masked(&self.0))
+        f.write_str(&mask_passwords(&self.0))
     }
 }
 
@@ -140,7 +140,7 @@ const LINK_KEYS_FILE: &str = "link_keys_file";
 
 #[derive(Clone, Debug)]
 pub struct LinkKeysConfig {
-    keys: Result<Option<LinkKeys>, Problem>,
+    keys: Result<Option<LinkKeys>, ConfigProblem>,
     file: Option<(PathBuf, String)>,
 }
 
@@ -155,7 +155,7 @@ impl LinkKeysConfig {
     }
 
     #[must_use]
-    pub fn problem(&self) -> Option<Problem> {
+    pub fn problem(&self) -> Option<ConfigProblem> {
         self.keys.as_ref().err().cloned()
     }
 
@@ -165,7 +165,7 @@ impl LinkKeysConfig {
     }
 
     #[must_use]
-    pub fn warning(&self) -> Option<Problem> {
+    pub fn warning(&self) -> Option<ConfigProblem> {
         let (path, place) = self.file.as_ref()?;
         is_exposed(path).then(|| keys_problem(place, path, EXPOSED.to_owned()))
     }
@@ -173,7 +173,7 @@ impl LinkKeysConfig {
 
 pub(super) fn link_keys(file: Option<&Spanned<String>>, checks: &mut Checks<'_>) -> Option<LinkKeysConfig> {
     if let Some(keys) = checks.variable(VARIABLE) {
-        let keys = keys.parse().map_err(|wrong: WrongKeys| Problem::of_secret(VARIABLE, wrong.to_string()));
+        let keys = keys.parse().map_err(|wrong: WrongKeys| ConfigProblem::of_secret(VARIABLE, wrong.to_string()));
         let keys = checks.accept(keys);
         return Some(LinkKeysConfig { keys: Ok(Some(keys?)), file: None });
     }
@@ -181,7 +181,7 @@ pub(super) fn link_keys(file: Option<&Spanned<String>>, checks: &mut Checks<'_>)
     if holds_keys(file.as_ref()) {
         let problem =
             format!("is a key and not the name of a file; write the key to a file, or set {VARIABLE} to the key");
-        checks.report(Problem::new(checks.place_of(file), LINK_KEYS_FILE, problem).of("***"));
+        checks.report(ConfigProblem::new(checks.place_of(file), LINK_KEYS_FILE, problem).with_value("***"));
         return None;
     }
     let (path, place) = (PathBuf::from(file.as_ref()), checks.place_of(file));
@@ -200,8 +200,8 @@ fn holds_keys(text: &str) -> bool {
     text.parse::<LinkKeys>().is_ok()
 }
 
-fn keys_problem(place: &str, path: &Path, problem: String) -> Problem {
-    Problem::new(place, LINK_KEYS_FILE, problem).of(path.display().to_string())
+fn keys_problem(place: &str, path: &Path, problem: String) -> ConfigProblem {
+    ConfigProblem::new(place, LINK_KEYS_FILE, problem).with_value(path.display().to_string())
 }
 
 #[cfg(test)]

@@ -31,11 +31,11 @@ pub(super) fn fingerprints(text: &str) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for (name, value) in file {
         let value = serde_json::to_value(value).ok().filter(|_| !is_of_host("", &name));
-        match value.and_then(|value| shared(&name, value)) {
+        match value.and_then(|value| shared_part(&name, value)) {
             Some(Value::Object(types)) if name == "digest" => {
-                found.extend(types.iter().map(|(name, table)| (digest_section(name), hashed(table))));
+                found.extend(types.iter().map(|(name, table)| (digest_section(name), hash_value(table))));
             }
-            Some(value) => drop(found.insert(name, hashed(&value))),
+            Some(value) => drop(found.insert(name, hash_value(&value))),
             None => {}
         }
     }
@@ -46,13 +46,13 @@ fn is_of_host(table: &str, key: &str) -> bool {
     OF_HOST.contains(&key) || OF_HOST_BY_END.iter().any(|end| key.ends_with(end)) || (table == "relay" && key == "url")
 }
 
-fn hashed(value: &Value) -> String {
+fn hash_value(value: &Value) -> String {
     fingerprint(value.to_string().as_bytes())
 }
 
 /// Removes everything that may differ between hosts. Returns `None` if nothing is left, but keeps an empty
 /// table.
-fn shared(table: &str, value: Value) -> Option<Value> {
+fn shared_part(table: &str, value: Value) -> Option<Value> {
     match value {
         Value::Object(values) if !values.is_empty() => {
             let kept = values.into_iter().filter(|(key, _)| !is_of_host(table, key));
@@ -61,13 +61,13 @@ fn shared(table: &str, value: Value) -> Option<Value> {
                     // The archive folder may differ, but not whether there is one: without it, the purge
                     // deletes for good.
                     let is_archive = table == "retention" && key == "archive";
-                    let value = if is_archive { Value::Bool(true) } else { shared(table, value)? };
+                    let value = if is_archive { Value::Bool(true) } else { shared_part(table, value)? };
                     Some((key, value))
                 })
                 .collect();
             (!kept.is_empty()).then_some(Value::Object(kept))
         }
-        Value::Array(values) => Some(values.into_iter().filter_map(|value| shared(table, value)).collect()),
+        Value::Array(values) => Some(values.into_iter().filter_map(|value| shared_part(table, value)).collect()),
         other => Some(other),
     }
 }

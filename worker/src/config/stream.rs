@@ -8,7 +8,7 @@ use serde::Deserialize;
 use tidings_model::{
     AddressError, EmailAddress,
     link_keys::{LinkKeys, VARIABLE},
-    settings::{self, Guarantee, RelaySettings, ReturnPath, Sender, Stream as Settings},
+    settings::{self, DeliveryGuarantee, RelaySettings, ReturnPath, SenderIdentity, StreamSettings as Settings},
     words,
 };
 use toml::Spanned;
@@ -16,8 +16,8 @@ use toml::Spanned;
 use super::{
     checks::{Checks, SpannedList},
     dkim::{self, DkimConfig, DkimTable, RawDkim},
-    keys::{Keys as _, List, Origin, Origins, Show as _, Text, table},
-    problem::{Problem, did_you_mean},
+    keys::{RawList, RawText, SettingOrigin, SettingOrigins, TableKeys as _, ToConfigValue as _, table},
+    problem::{ConfigProblem, did_you_mean},
     relay,
 };
 
@@ -30,24 +30,24 @@ const ADDRESS: &str = "digest@localhost";
 
 table! {
     /// The keys of `[stream.NAME]`.
-    pub(super) struct RawStream for stream: Stream {
-        relays: apart(List) in settings.relays;
-        retry_delays: apart(List) in settings.retry_delays;
-        guarantee: apart(Text) in settings.guarantee;
-        from: apart(Text), shown show_from(&stream.settings.sender).show();
-        reply_to: apart(Text) in settings.sender.reply_to;
-        domain: apart(Text) in settings.sender.domain;
+    pub(super) struct RawStream for stream: StreamConfig {
+        relays: apart(RawList) in settings.relays;
+        retry_delays: apart(RawList) in settings.retry_delays;
+        guarantee: apart(RawText) in settings.guarantee;
+        from: apart(RawText), shown show_from(&stream.settings.sender).show();
+        reply_to: apart(RawText) in settings.sender.reply_to;
+        domain: apart(RawText) in settings.sender.domain;
         dkim: raw(Option<RawDkim>);
-        return_path: apart(Text) in settings.return_path;
+        return_path: apart(RawText) in settings.return_path;
     }
 }
 
 table! {
     /// The keys of `[mail]` and `[tenant.NAME.mail]`: those of a stream that both streams may share.
-    pub(super) struct RawMail for sender: Sender {
-        from: apart(Text), shown show_from(sender).show();
-        reply_to: apart(Text);
-        domain: apart(Text);
+    pub(super) struct RawMail for sender: SenderIdentity {
+        from: apart(RawText), shown show_from(sender).show();
+        reply_to: apart(RawText);
+        domain: apart(RawText);
         dkim: raw(Option<RawDkim>);
     }
 }
@@ -60,23 +60,23 @@ pub(super) struct RawStreams {
 }
 
 #[derive(Clone, Debug)]
-pub struct Streams {
-    pub bulk: Stream,
-    pub transactional: Stream,
+pub struct StreamsConfig {
+    pub bulk: StreamConfig,
+    pub transactional: StreamConfig,
 }
 
 /// A stream. Its DKIM key has not been read yet.
 #[derive(Clone, Debug)]
-pub struct Stream {
+pub struct StreamConfig {
     pub settings: Settings,
     /// `None` if the relay signs.
     pub dkim: Option<DkimConfig>,
-    pub(super) unsigned_return_path: Option<Problem>,
-    pub origins: Origins,
+    pub(super) unsigned_return_path: Option<ConfigProblem>,
+    pub origins: SettingOrigins,
 }
 
-impl Stream {
-    pub(super) fn return_path_problem(&self, keys: Option<&LinkKeys>) -> Option<Problem> {
+impl StreamConfig {
+    pub(super) fn return_path_problem(&self, keys: Option<&LinkKeys>) -> Option<ConfigProblem> {
         self.unsigned_return_path.clone().filter(|_| keys.is_none())
     }
 }
@@ -84,15 +84,15 @@ impl Stream {
 pub(super) type KnownRelays = BTreeMap<String, Spanned<relay::RawRelay>>;
 
 #[derive(Clone)]
-pub(super) struct Layer {
+pub(super) struct StreamTable {
     table: String,
     variable: Option<&'static str>,
     raw: RawStream,
 }
 
-impl Layer {
+impl StreamTable {
     /// Only `[mail]` without a prefix has a variable for its DKIM key, a tenant's table has none.
-    pub fn mail(prefix: &str, raw: &RawMail) -> Self {
+    pub fn for_mail(prefix: &str, raw: &RawMail) -> Self {
         let RawMail { from, reply_to, domain, dkim } = raw.clone();
         Self {
             table: format!("{prefix}mail"),
@@ -103,9 +103,9 @@ impl Layer {
 }
 
 impl RawStreams {
-    pub fn layers(&self, prefix: &str) -> [Layer; 2] {
+    pub fn stream_tables(&self, prefix: &str) -> [StreamTable; 2] {
         [("bulk", &self.bulk, BULK_KEY), ("transactional", &self.transactional, TRANSACTIONAL_KEY)].map(
-            |(name, raw, variable)| Layer {
+            |(name, raw, variable)| StreamTable {
                 table: format!("{prefix}stream.{name}"),
                 variable: prefix.is_empty().then_some(variable),
                 raw: raw.clone(),
@@ -116,17 +116,17 @@ impl RawStreams {
 
 /// Merges the tables that describe one stream. For a tenant these are its stream, its `[mail]`, the general
 /// stream and the general `[mail]`. The first table with a key wins.
-pub(super) struct Layers {
-    tables: Vec<Layer>,
+pub(super) struct MergedStream {
+    tables: Vec<StreamTable>,
     raw: RawStream,
-    origins: Origins,
+    origins: SettingOrigins,
 }
 
-impl Layers {
+impl MergedStream {
     /// `tables` should start with the one that overrides all others.
-    pub fn new(tables: impl IntoIterator<Item = Layer>, checks: &Checks<'_>) -> Self {
+    pub fn new(tables: impl IntoIterator<Item = StreamTable>, checks: &Checks<'_>) -> Self {
         let tables: Vec<_> = tables.into_iter().collect();
-        let (mut raw, mut origins) = (RawStream::default(), Origins::new());
+        let (mut raw, mut origins) = (RawStream::default(), SettingOrigins::new());
         for layer in tables.iter().rev() {
             let own = layer.raw.origins(&layer.table, checks);
             // A `from` overrides an inherited `domain`, because the address has its own.
@@ -140,17 +140,18 @@ impl Layers {
         Self { tables, raw, origins }
     }
 
-    pub fn stream(mut self, known: &KnownRelays, checks: &mut Checks<'_>) -> Option<Stream> {
+    pub fn stream(mut self, known: &KnownRelays, checks: &mut Checks<'_>) -> Option<StreamConfig> {
         let raw = self.raw.clone();
-        let named = raw.relays.map(|raw| relays(&self.key("relays"), &raw, known, checks));
-        let delays = raw.retry_delays.map(|raw| checks.each(&self.key("retry_delays"), Some(&raw), words::duration));
-        let guarantee = checks.text(&self.key("guarantee"), raw.guarantee.as_ref(), guarantee);
+        let named = raw.relays.map(|raw| relay_names(&self.key("relays"), &raw, known, checks));
+        let delays =
+            raw.retry_delays.map(|raw| checks.each(&self.key("retry_delays"), Some(&raw), words::parse_duration));
+        let guarantee = checks.text(&self.key("guarantee"), raw.guarantee.as_ref(), parse_guarantee);
         let (sender, dkim) = self.sender(checks)?;
         let returns = raw.return_path.as_ref();
         let unsigned_return_path = returns.map(|raw| {
             let problem =
                 format!("needs a key that signs its tokens; set {VARIABLE} to what `tidings keys new` prints");
-            Problem::new(checks.place_of(raw), self.key("return_path"), problem).of(raw.as_ref())
+            ConfigProblem::new(checks.place_of(raw), self.key("return_path"), problem).with_value(raw.as_ref())
         });
         let return_path = checks.text(&self.key("return_path"), returns, return_path);
         let usual = Settings::new(&[relay::DEFAULT], sender);
@@ -161,36 +162,36 @@ impl Layers {
             return_path,
             ..Settings::new(&[], usual.sender)
         };
-        Some(Stream { settings, dkim, unsigned_return_path, origins: self.origins })
+        Some(StreamConfig { settings, dkim, unsigned_return_path, origins: self.origins })
     }
 
-    pub fn sender(&mut self, checks: &mut Checks<'_>) -> Option<(Sender, Option<DkimConfig>)> {
+    pub fn sender(&mut self, checks: &mut Checks<'_>) -> Option<(SenderIdentity, Option<DkimConfig>)> {
         let (name, address) = match &self.raw.from {
             Some(raw) => checks.text(&self.key("from"), Some(raw), from)?,
             None => (NAME.to_owned(), ADDRESS.parse().ok()?),
         };
-        let reply_to = checks.text(&self.key("reply_to"), self.raw.reply_to.as_ref(), self::address);
+        let reply_to = checks.text(&self.key("reply_to"), self.raw.reply_to.as_ref(), self::parse_address);
         let domain = match &self.raw.domain {
-            Some(raw) => checks.text(&self.key("domain"), Some(raw), host)?,
+            Some(raw) => checks.text(&self.key("domain"), Some(raw), parse_host)?,
             None => address.domain().to_owned(),
         };
-        let sender = Sender { name, address, reply_to, domain };
-        let dkim = self.dkim(&sender, checks);
+        let sender = SenderIdentity { name, address, reply_to, domain };
+        let dkim = self.check_signature(&sender, checks);
         Some((sender, dkim))
     }
 
     /// A table's key may sign for an address from another table, under the domain of this address.
-    fn dkim(&mut self, sender: &Sender, checks: &mut Checks<'_>) -> Option<DkimConfig> {
+    fn check_signature(&mut self, sender: &SenderIdentity, checks: &mut Checks<'_>) -> Option<DkimConfig> {
         let from = self.origins.get("from").map_or_else(|| "mail.from".to_owned(), |from| from.key.clone());
-        let has_key = |layer: &&Layer| layer.variable.is_some_and(|variable| checks.variable(variable).is_some());
+        let has_key = |layer: &&StreamTable| layer.variable.is_some_and(|variable| checks.variable(variable).is_some());
         let signs = self.tables.iter().find(|layer| layer.raw.dkim.is_some() || has_key(layer))?;
         let raw = signs.raw.dkim.as_ref();
         if let Some(raw) = raw {
             let (key, place) = (format!("{}.dkim", signs.table), checks.place_of(&raw.selector));
-            self.origins.insert("dkim".to_owned(), Origin { key, place });
+            self.origins.insert("dkim".to_owned(), SettingOrigin { key, place });
         }
         let table = DkimTable { parent: signs.table.clone(), variable: signs.variable, from };
-        dkim::check(table, raw, sender, checks)
+        dkim::check_dkim(table, raw, sender, checks)
     }
 
     fn key(&self, name: &str) -> String {
@@ -198,9 +199,9 @@ impl Layers {
     }
 }
 
-impl Streams {
+impl StreamsConfig {
     pub(super) fn check(
-        [bulk, transactional]: [Layers; 2],
+        [bulk, transactional]: [MergedStream; 2],
         known: &KnownRelays,
         checks: &mut Checks<'_>,
     ) -> Option<Self> {
@@ -209,17 +210,20 @@ impl Streams {
     }
 
     #[must_use]
-    pub fn both(&self) -> [&Stream; 2] {
+    pub fn both(&self) -> [&StreamConfig; 2] {
         [&self.bulk, &self.transactional]
     }
 
     #[must_use]
-    pub fn settings(&self) -> settings::Streams {
-        settings::Streams { bulk: self.bulk.settings.clone(), transactional: self.transactional.settings.clone() }
+    pub fn settings(&self) -> settings::DeliveryStreams {
+        settings::DeliveryStreams {
+            bulk: self.bulk.settings.clone(),
+            transactional: self.transactional.settings.clone(),
+        }
     }
 
     /// Warns if both streams share a relay and a sender domain (rule 29), except with the default sender.
-    pub(super) fn warning(&self) -> Option<Problem> {
+    pub(super) fn warning(&self) -> Option<ConfigProblem> {
         let [bulk, transactional] = [&self.bulk.settings, &self.transactional.settings];
         let relay = bulk.relays.iter().find(|name| transactional.relays.contains(name))?;
         let domain = |stream: &Settings| stream.sender.address.domain().to_ascii_lowercase();
@@ -232,23 +236,23 @@ impl Streams {
              digests harm single messages; add [relay.NAME] with a url, and [stream.transactional] with relays = [\"NAME\"] \
              and from = \"Acme <hello@mail.{shared}>\""
         );
-        Some(Problem::new("streams", "", problem))
+        Some(ConfigProblem::new("streams", "", problem))
     }
 }
 
-fn show_from(Sender { name, address, .. }: &Sender) -> String {
+fn show_from(SenderIdentity { name, address, .. }: &SenderIdentity) -> String {
     if name.is_empty() { address.to_string() } else { format!("{name} <{address}>") }
 }
 
 /// Reports relays without a stream, and a rate used by both streams (rule 29). `all` should include tenants.
 pub(super) fn check_relays(
-    all: &[&Streams],
+    all: &[&StreamsConfig],
     known: &KnownRelays,
     smtp_url: Option<&Spanned<String>>,
     checks: &mut Checks<'_>,
 ) {
-    let by = |stream: &Stream, name: &str| stream.settings.relays.iter().any(|relay| relay == name);
-    let any = |name: &str, of: fn(&Streams) -> &Stream| all.iter().any(|streams| by(of(streams), name));
+    let by = |stream: &StreamConfig, name: &str| stream.settings.relays.iter().any(|relay| relay == name);
+    let any = |name: &str, of: fn(&StreamsConfig) -> &StreamConfig| all.iter().any(|streams| by(of(streams), name));
     let users = |name: &str| (any(name, |streams| &streams.bulk), any(name, |streams| &streams.transactional));
     let unused =
         |name: &str| format!("no stream uses this relay; add {name:?} to stream.bulk.relays, or remove the relay");
@@ -270,7 +274,7 @@ pub(super) fn check_relays(
     }
 }
 
-fn relays(key: &str, raw: &SpannedList, known: &KnownRelays, checks: &mut Checks<'_>) -> Option<Vec<String>> {
+fn relay_names(key: &str, raw: &SpannedList, known: &KnownRelays, checks: &mut Checks<'_>) -> Option<Vec<String>> {
     let named = checks.each(key, Some(raw), |name| {
         if name == relay::DEFAULT || known.contains_key(name) {
             return Ok(name.to_owned());
@@ -285,14 +289,14 @@ fn relays(key: &str, raw: &SpannedList, known: &KnownRelays, checks: &mut Checks
     })
 }
 
-fn guarantee(text: &str) -> Result<Guarantee, String> {
+fn parse_guarantee(text: &str) -> Result<DeliveryGuarantee, String> {
     let right = "write \"at_least_once\" to send again after an unknown outcome, or \"at_most_once\"";
-    Guarantee::named(text).ok_or_else(|| format!("is not a guarantee; {right}"))
+    DeliveryGuarantee::named(text).ok_or_else(|| format!("is not a guarantee; {right}"))
 }
 
 /// Parses an address for bounces. The local part must leave room for the token.
 fn return_path(text: &str) -> Result<ReturnPath, String> {
-    let address: EmailAddress = address(text)?;
+    let address: EmailAddress = parse_address(text)?;
     let wrong = || {
         let most = ReturnPath::LOCAL_BYTES;
         format!(
@@ -305,19 +309,22 @@ fn return_path(text: &str) -> Result<ReturnPath, String> {
     if local.len() > ReturnPath::LOCAL_BYTES || !local.chars().all(fits) {
         return Err(wrong());
     }
-    let domain = host(address.domain()).map_err(|_| wrong())?;
+    let domain = parse_host(address.domain()).map_err(|_| wrong())?;
     Ok(ReturnPath { local: local.to_owned(), domain })
 }
 
 /// Rejects the default sender for a relay on another machine. Replies would go nowhere, and relays reject
 /// such email or treat it as spam.
-pub(super) fn default_sender_problem(sender: &Sender, RelaySettings { relay, .. }: &RelaySettings) -> Option<Problem> {
+pub(super) fn default_sender_problem(
+    sender: &SenderIdentity,
+    RelaySettings { relay, .. }: &RelaySettings,
+) -> Option<ConfigProblem> {
     let unusable = sender.address.as_str() == ADDRESS && !relay.is_loopback();
     unusable.then(|| {
         let problem = format!(
             "is not a real address, and messages go to {relay}; set it, for example to \"Acme <digest@acme.example>\""
         );
-        Problem::new("default", "mail.from", problem).of(format!("{NAME} <{ADDRESS}>"))
+        ConfigProblem::new("default", "mail.from", problem).with_value(format!("{NAME} <{ADDRESS}>"))
     })
 }
 
@@ -336,11 +343,11 @@ fn from(text: &str) -> Result<(String, EmailAddress), String> {
     Ok((name.unwrap_or_default(), address))
 }
 
-fn address(text: &str) -> Result<EmailAddress, String> {
+fn parse_address(text: &str) -> Result<EmailAddress, String> {
     text.parse().map_err(|error: AddressError| error.to_string())
 }
 
-fn host(text: &str) -> Result<String, String> {
+fn parse_host(text: &str) -> Result<String, String> {
     match url::Host::parse(text) {
         Ok(url::Host::Domain(host)) if host == text => Ok(host),
         _ => Err("is not a host name; write for example \"mail.acme.example\"".to_owned()),

@@ -5,31 +5,31 @@
 use std::fmt;
 
 use temporalio_client::{Client, ClientOptions, ConnectionOptions, GrpcCompression};
-use tidings_client::{ConnectFailure, Credentials};
+use tidings_client::{ConnectFailure, CredentialSource};
 use url::Url;
 
-use super::problem::Problem;
+use super::problem::ConfigProblem;
 
 #[derive(Clone)]
-pub struct Temporal {
+pub struct TemporalConfig {
     pub connection: ConnectionOptions,
-    pub credentials: Credentials,
+    pub credentials: CredentialSource,
     pub client: ClientOptions,
 }
 
 #[derive(Debug, thiserror::Error)]
 #[error("Temporal at {address} {failure}; {remedy}")]
-pub struct Unreachable {
+pub struct TemporalConnectError {
     address: String,
     failure: ConnectFailure,
     remedy: &'static str,
 }
 
-impl Temporal {
-    pub(super) fn load() -> Result<Self, Problem> {
+impl TemporalConfig {
+    pub(super) fn load() -> Result<Self, ConfigProblem> {
         let (connection, client) =
-            tidings_client::load(identity()).map_err(|error| Problem::new("environment", "TEMPORAL_*", error))?;
-        Ok(Self { connection, credentials: Credentials::Reread, client })
+            tidings_client::load(identity()).map_err(|error| ConfigProblem::new("environment", "TEMPORAL_*", error))?;
+        Ok(Self { connection, credentials: CredentialSource::Reread, client })
     }
 
     /// Ignores the environment, and connects to the dev server on this port.
@@ -37,7 +37,7 @@ impl Temporal {
         let target: Url = format!("http://127.0.0.1:{port}").parse()?;
         let connection =
             ConnectionOptions::new(target).identity(identity()).grpc_compression(GrpcCompression::None).build();
-        Ok(Self { connection, credentials: Credentials::Fixed, client: ClientOptions::new("default").build() })
+        Ok(Self { connection, credentials: CredentialSource::Fixed, client: ClientOptions::new("default").build() })
     }
 
     #[must_use]
@@ -54,8 +54,8 @@ impl Temporal {
     ///
     /// # Errors
     /// The server does not respond, or is not Temporal.
-    pub async fn connect(&self) -> Result<Client, Unreachable> {
-        let unreachable = |failure: ConnectFailure| Unreachable {
+    pub async fn connect(&self) -> Result<Client, TemporalConnectError> {
+        let unreachable = |failure: ConnectFailure| TemporalConnectError {
             address: self.address(),
             remedy: remedy(&failure, &self.connection),
             failure,
@@ -88,7 +88,7 @@ pub(crate) fn no_namespace(namespace: &str) -> String {
     )
 }
 
-impl fmt::Debug for Temporal {
+impl fmt::Debug for TemporalConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Temporal({}, {})", self.address(), self.namespace())
     }

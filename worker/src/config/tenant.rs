@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tidings_model::{
     Key,
     cadence::DayRange,
-    settings::{Brand, Colour, DigestSettings, NotAColour, TenantSettings},
+    settings::{BrandColour, DigestSettings, NotAColour, TenantBrand, TenantSettings},
 };
 use toml::Spanned;
 use url::Url;
@@ -14,50 +14,50 @@ use super::{
     checks::{Checks, name, sentence},
     digest::{self, RawDigest},
     former,
-    keys::{Keys as _, List, Origins, Text, table},
+    keys::{RawList, RawText, SettingOrigins, TableKeys as _, table},
     problem::did_you_mean,
-    stream::{KnownRelays, Layer, Layers, RawMail, RawStreams, Streams},
+    stream::{KnownRelays, MergedStream, RawMail, RawStreams, StreamTable, StreamsConfig},
 };
 
 pub(super) type RawDigests = BTreeMap<String, Spanned<RawDigest>>;
 
 table! {
     /// The keys of `[tenant.NAME]`.
-    pub(super) struct RawTenant for brand: Brand, read() {
-        was: apart(List), shown None;
-        zone: apart(Text), shown None;
-        weekdays: apart(Text), shown None;
-        quiet: apart(List), shown None;
+    pub(super) struct RawTenant for brand: TenantBrand, read() {
+        was: apart(RawList), shown None;
+        zone: apart(RawText), shown None;
+        weekdays: apart(RawText), shown None;
+        quiet: apart(RawList), shown None;
         name: text(name);
         logo_url: text(logo_url);
-        colour: text(colour);
+        colour: text(parse_colour);
         address_line: text(sentence);
-        locale: text(locale);
+        locale: text(parse_locale);
         mail: raw(RawMail);
         stream: raw(RawStreams);
         digest: raw(RawDigests);
     }
 }
 
-pub(super) struct General<'a> {
+pub(super) struct GeneralTables<'a> {
     pub digests: &'a RawDigests,
-    pub mail: Layer,
+    pub mail: StreamTable,
     pub streams: &'a RawStreams,
     pub relays: &'a KnownRelays,
 }
 
 /// Settings in force for one tenant. The DKIM keys have not been read yet.
 #[derive(Clone, Debug)]
-pub struct Tenant {
+pub struct TenantConfig {
     /// Only digest types that differ from the general ones.
     pub digests: BTreeMap<String, DigestSettings>,
-    pub brand: Brand,
-    pub streams: Streams,
-    pub brand_origins: Origins,
-    pub digest_origins: BTreeMap<String, Origins>,
+    pub brand: TenantBrand,
+    pub streams: StreamsConfig,
+    pub brand_origins: SettingOrigins,
+    pub digest_origins: BTreeMap<String, SettingOrigins>,
 }
 
-impl Tenant {
+impl TenantConfig {
     #[must_use]
     pub fn settings(&self) -> TenantSettings {
         let (digests, brand) = (self.digests.clone(), self.brand.clone());
@@ -66,34 +66,44 @@ impl Tenant {
 }
 
 impl RawTenant {
-    pub fn check(&self, tenant: &str, general: &General<'_>, checks: &mut Checks<'_>) -> Option<Tenant> {
-        let (digests, digest_origins) = self.digests(&format!("tenant.{tenant}"), general.digests, checks);
-        let streams = self.streams(tenant, general, checks);
-        let (brand, brand_origins) = self.brand(tenant, streams.as_ref(), checks);
-        Some(Tenant { digests, brand, streams: streams?, brand_origins, digest_origins })
+    pub fn check(&self, tenant: &str, general: &GeneralTables<'_>, checks: &mut Checks<'_>) -> Option<TenantConfig> {
+        let (digests, digest_origins) = self.check_digests(&format!("tenant.{tenant}"), general.digests, checks);
+        let streams = self.check_streams(tenant, general, checks);
+        let (brand, brand_origins) = self.check_brand(tenant, streams.as_ref(), checks);
+        Some(TenantConfig { digests, brand, streams: streams?, brand_origins, digest_origins })
     }
 
     /// Note that the tenant's `[mail]` also overrides the general `[stream.NAME]`.
-    fn streams(&self, tenant: &str, general: &General<'_>, checks: &mut Checks<'_>) -> Option<Streams> {
+    fn check_streams(
+        &self,
+        tenant: &str,
+        general: &GeneralTables<'_>,
+        checks: &mut Checks<'_>,
+    ) -> Option<StreamsConfig> {
         let prefix = format!("tenant.{tenant}.");
-        let mail = Layer::mail(&prefix, &self.mail);
-        Layers::new([mail.clone(), general.mail.clone()], checks).sender(checks)?;
-        let [usual_bulk, usual_transactional] = general.streams.layers("");
-        let [bulk, transactional] = self.stream.layers(&prefix);
+        let mail = StreamTable::for_mail(&prefix, &self.mail);
+        MergedStream::new([mail.clone(), general.mail.clone()], checks).sender(checks)?;
+        let [usual_bulk, usual_transactional] = general.streams.stream_tables("");
+        let [bulk, transactional] = self.stream.stream_tables(&prefix);
         let streams = [
             [bulk, mail.clone(), usual_bulk, general.mail.clone()],
             [transactional, mail, usual_transactional, general.mail.clone()],
         ];
-        let streams = streams.map(|tables| Layers::new(tables, checks));
-        Streams::check(streams, general.relays, checks)
+        let streams = streams.map(|tables| MergedStream::new(tables, checks));
+        StreamsConfig::check(streams, general.relays, checks)
     }
 
     /// Checks how messages and pages should look. A logo without a name uses the sender's name.
-    fn brand(&self, tenant: &str, streams: Option<&Streams>, checks: &mut Checks<'_>) -> (Brand, Origins) {
-        let (table, mut brand) = (format!("tenant.{tenant}"), Brand::default());
+    fn check_brand(
+        &self,
+        tenant: &str,
+        streams: Option<&StreamsConfig>,
+        checks: &mut Checks<'_>,
+    ) -> (TenantBrand, SettingOrigins) {
+        let (table, mut brand) = (format!("tenant.{tenant}"), TenantBrand::default());
         self.read(&table, &mut brand, checks);
         let mut origins = self.origins(&table, checks);
-        if let (Some(logo), None, Some(Streams { bulk, .. })) = (&self.logo_url, &self.name, streams) {
+        if let (Some(logo), None, Some(StreamsConfig { bulk, .. })) = (&self.logo_url, &self.name, streams) {
             let sender = Spanned::new(logo.span(), bulk.settings.sender.name.clone());
             brand.name = checks.text(&format!("{table}.name"), Some(&sender), |name| match name {
                 "" => {
@@ -106,15 +116,15 @@ impl RawTenant {
         (brand, origins)
     }
 
-    fn digests(
+    fn check_digests(
         &self,
         table: &str,
         general: &RawDigests,
         checks: &mut Checks<'_>,
-    ) -> (BTreeMap<String, DigestSettings>, BTreeMap<String, Origins>) {
-        checks.text(&format!("{table}.zone"), self.zone.as_ref(), tidings_model::zone);
+    ) -> (BTreeMap<String, DigestSettings>, BTreeMap<String, SettingOrigins>) {
+        checks.text(&format!("{table}.zone"), self.zone.as_ref(), tidings_model::check_zone);
         checks.text(&format!("{table}.weekdays"), self.weekdays.as_ref(), str::parse::<DayRange>);
-        checks.list(&format!("{table}.quiet"), self.quiet.as_ref(), digest::quiet);
+        checks.list(&format!("{table}.quiet"), self.quiet.as_ref(), digest::parse_quiet);
         for (name, raw) in &self.digest {
             let was = raw.as_ref().was.as_ref();
             former::refuse(&format!("{table}.digest.{name}"), was, &format!("[digest.{name}]"), checks);
@@ -122,7 +132,7 @@ impl RawTenant {
         for (name, raw) in self.digest.iter().filter(|(name, _)| !general.contains_key(*name)) {
             let meant = did_you_mean(name, general.keys().map(String::as_str));
             let problem = format!("there is no [digest.{name}] to override{meant}");
-            checks.fault(raw, format!("{table}.digest.{name}"), problem);
+            checks.report_at(raw, format!("{table}.digest.{name}"), problem);
         }
         let (zone, weekdays, quiet) = (self.zone.clone(), self.weekdays.clone(), self.quiet.clone());
         let is_everywhere = zone.is_some() || weekdays.is_some() || quiet.is_some();
@@ -146,16 +156,16 @@ impl RawTenant {
     }
 }
 
-pub(super) fn check(
+pub(super) fn check_tenants(
     tenants: &BTreeMap<String, Spanned<RawTenant>>,
-    general: &General<'_>,
+    general: &GeneralTables<'_>,
     checks: &mut Checks<'_>,
-) -> Option<BTreeMap<String, Tenant>> {
+) -> Option<BTreeMap<String, TenantConfig>> {
     let checked = tenants.iter().map(|(name, raw)| {
         checks.report_star("tenant", name, checks.place_of(raw), "the general tables are those of every tenant");
         if let Err(invalid) = Key::new(name.clone(), "t".to_owned(), "u".to_owned()) {
             let problem = format!("is no tenant of an event: {}; rename the table", invalid.problem);
-            checks.fault(raw, format!("tenant.{}", name.escape_debug()), problem);
+            checks.report_at(raw, format!("tenant.{}", name.escape_debug()), problem);
         }
         Some((name.clone(), raw.as_ref().check(name, general, checks)?))
     });
@@ -177,11 +187,11 @@ fn logo_url(text: &str) -> Result<String, String> {
 }
 
 /// Buttons use this colour, and their white text must be readable.
-fn colour(text: &str) -> Result<Colour, String> {
-    let colour: Colour = text.parse().map_err(|error: NotAColour| error.to_string())?;
+fn parse_colour(text: &str) -> Result<BrandColour, String> {
+    let colour: BrandColour = text.parse().map_err(|error: NotAColour| error.to_string())?;
     let contrast = colour.contrast_with_white();
-    if contrast < Colour::LEAST_CONTRAST {
-        let least = Colour::LEAST_CONTRAST;
+    if contrast < BrandColour::LEAST_CONTRAST {
+        let least = BrandColour::LEAST_CONTRAST;
         return Err(format!(
             "has a contrast of {contrast:.1} to the white text on it, and {least} is the least; write a darker colour"
         ));
@@ -189,7 +199,7 @@ fn colour(text: &str) -> Result<Colour, String> {
     Ok(colour)
 }
 
-fn locale(text: &str) -> Result<String, String> {
+fn parse_locale(text: &str) -> Result<String, String> {
     let mut parts = text.split('-');
     let is_language = parts.next().is_some_and(|part| (2..=3).contains(&part.len()) && alphabetic(part));
     if is_language && parts.all(|part| (1..=8).contains(&part.len()) && alphanumeric(part)) {

@@ -22,14 +22,14 @@ mod subscribe;
 mod tenants;
 mod webhooks;
 
-fn read(text: &str, environment: &[(&str, &str)]) -> Result<Config, Error> {
+fn read(text: &str, environment: &[(&str, &str)]) -> Result<Config, ConfigError> {
     let variable = |name: &str| environment.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
-    Config::read(Path::new("tidings.toml"), text, &variable)
+    Config::parse_text(Path::new("tidings.toml"), text, &variable)
 }
 
 /// Returns the name and address of each relay in use.
 fn urls(config: &Config) -> Vec<String> {
-    let relays = config.unsigned().relays;
+    let relays = config.unchecked_settings().relays;
     relays.into_iter().map(|(name, relay)| format!("{name} {}", relay.relay)).collect()
 }
 
@@ -312,7 +312,7 @@ fn a_second_key_signs_too_and_ed25519_alone_is_warned_of() {
     let both = format!("key_file = \"{rsa}\"\nsecond_selector = \"e1\"\nsecond_key_file = \"{ed25519}\"");
     let config = read(&dkim(&both), &[]).unwrap();
     let signer = config.signers().unwrap().general.bulk.unwrap();
-    assert_eq!(signer.second().unwrap().record_name(), "e1._domainkey.mail.acme.example");
+    assert_eq!(signer.second_signer().unwrap().record_name(), "e1._domainkey.mail.acme.example");
     let warned = |config: &Config| config.warnings().iter().any(|warning| warning.to_string().contains("Ed25519"));
     assert!(!warned(&config));
     assert!(warned(&read(&dkim(&format!("key_file = \"{ed25519}\"")), &[]).unwrap()));

@@ -9,11 +9,11 @@ use anyhow::{Context as _, bail};
 use futures::future::try_join_all;
 use jiff::Timestamp;
 use tidings_client::{Client, v1};
-use tidings_model::{Key, records::DigestRecord, window::Outcome};
+use tidings_model::{Key, records::DigestRecord, window::DigestOutcome};
 use tidings_store::Store;
 use tokio::time::{Instant, sleep};
 
-use super::mailbox::{Mailbox, Summary};
+use super::mailbox::{EmailSummary, Mailbox};
 use crate::{Config, storage};
 
 /// Changes by three people on one day, taken from a real repository's history, and alerts for two people.
@@ -30,9 +30,9 @@ pub(super) async fn run(config: &Config, mailbox: &Mailbox) -> anyhow::Result<()
     let emitted = emit(config, events).await?;
     let total: u64 = emitted.values().sum();
     println!("{total} events emitted for {} keys. Their digests are due in seconds.", emitted.len());
-    let account = settle(config, mailbox, &emitted).await?;
+    let account = wait_for_emails(config, mailbox, &emitted).await?;
     if account.open.is_empty() {
-        let Reconciliation { events, digests, mails, .. } = account;
+        let DemoReconciliation { events, digests, mails, .. } = account;
         println!("{events} events in, {digests} digests out, {mails} mails: they account for every event.");
         return Ok(());
     }
@@ -68,11 +68,19 @@ async fn emit(config: &Config, events: Vec<v1::Event>) -> anyhow::Result<BTreeMa
     Ok(emitted)
 }
 
-async fn settle(config: &Config, mailbox: &Mailbox, emitted: &BTreeMap<Key, u64>) -> anyhow::Result<Reconciliation> {
+async fn wait_for_emails(
+    config: &Config,
+    mailbox: &Mailbox,
+    emitted: &BTreeMap<Key, u64>,
+) -> anyhow::Result<DemoReconciliation> {
     let store = storage::open(&config.database_url).await?;
     let deadline = Instant::now() + DEADLINE;
     loop {
-        let account = Reconciliation::of(emitted, &ledger(store.as_ref(), emitted).await?, &mailbox.list());
+        let account = DemoReconciliation::compare_counts(
+            emitted,
+            &ledger(store.as_ref(), emitted).await?,
+            &mailbox.list_emails(),
+        );
         if account.open.is_empty() || Instant::now() > deadline {
             return Ok(account);
         }
@@ -89,7 +97,7 @@ async fn ledger(store: &dyn Store, emitted: &BTreeMap<Key, u64>) -> anyhow::Resu
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Reconciliation {
+pub(super) struct DemoReconciliation {
     pub events: u64,
     pub digests: u64,
     pub mails: u64,
@@ -97,8 +105,8 @@ pub(super) struct Reconciliation {
     pub open: BTreeMap<Key, String>,
 }
 
-impl Reconciliation {
-    pub fn of(emitted: &BTreeMap<Key, u64>, ledger: &[DigestRecord], mails: &[Summary]) -> Self {
+impl DemoReconciliation {
+    pub fn compare_counts(emitted: &BTreeMap<Key, u64>, ledger: &[DigestRecord], mails: &[EmailSummary]) -> Self {
         let mut account = Self::default();
         for (key, &events) in emitted {
             let digests: Vec<_> = ledger.iter().filter(|digest| digest.key == *key).collect();
@@ -117,12 +125,12 @@ impl Reconciliation {
 
 /// Every digest must be sent, and its email must name as many events as the ledger. Together they must cover
 /// `events`. A second email is only accepted after an ambiguous attempt (rule 26).
-fn accounts_for(events: u64, digests: &[&DigestRecord], mails: &[Summary]) -> Result<(), String> {
+fn accounts_for(events: u64, digests: &[&DigestRecord], mails: &[EmailSummary]) -> Result<(), String> {
     let mut mailed = 0;
     for digest in digests {
         let id = digest.digest_id.to_string();
         match &digest.closed {
-            Some(closed) if closed.outcome == Outcome::Sent => {}
+            Some(closed) if closed.outcome == DigestOutcome::Sent => {}
             Some(closed) => return Err(format!("digest {id} is {}: {}", closed.outcome.name(), closed.why)),
             None => return Err(format!("digest {id} is {}", digest.state)),
         }
@@ -141,7 +149,7 @@ fn accounts_for(events: u64, digests: &[&DigestRecord], mails: &[Summary]) -> Re
 #[cfg(test)]
 mod tests {
     use jiff::Timestamp;
-    use tidings_model::{records::DigestState, window::Closed};
+    use tidings_model::{records::DigestState, window::WindowEnd};
     use uuid::Uuid;
 
     use super::*;
@@ -163,7 +171,7 @@ mod tests {
         Key::new("demo".into(), "activity".into(), "ann".into()).unwrap()
     }
 
-    fn digest(id: u128, items: u64, outcome: Option<Outcome>) -> DigestRecord {
+    fn digest(id: u128, items: u64, outcome: Option<DigestOutcome>) -> DigestRecord {
         DigestRecord {
             digest_id: Uuid::from_u128(id),
             key: key(),
@@ -172,7 +180,7 @@ mod tests {
             state: if outcome.is_some() { DigestState::Closed } else { DigestState::Claimed },
             claimed_at: None,
             sent_at: None,
-            closed: outcome.map(|outcome| Closed { outcome, why: String::new() }),
+            closed: outcome.map(|outcome| WindowEnd { outcome, why: String::new() }),
             closed_at: None,
             returned_at: None,
             purged_at: None,
@@ -185,29 +193,37 @@ mod tests {
         }
     }
 
-    fn mail(id: u128, events: u64) -> Summary {
-        Summary { digest_id: Some(Uuid::from_u128(id).to_string()), events: Some(events), ..Summary::default() }
+    fn mail(id: u128, events: u64) -> EmailSummary {
+        EmailSummary {
+            digest_id: Some(Uuid::from_u128(id).to_string()),
+            events: Some(events),
+            ..EmailSummary::default()
+        }
     }
 
-    fn open(ledger: &[DigestRecord], mails: &[Summary]) -> Option<String> {
-        Reconciliation::of(&BTreeMap::from([(key(), 3)]), ledger, mails).open.remove(&key())
+    fn open(ledger: &[DigestRecord], mails: &[EmailSummary]) -> Option<String> {
+        DemoReconciliation::compare_counts(&BTreeMap::from([(key(), 3)]), ledger, mails).open.remove(&key())
     }
 
     #[test]
     fn two_mails_with_all_events_account_for_them() {
-        let ledger = [digest(1, 2, Some(Outcome::Sent)), digest(2, 1, Some(Outcome::Sent))];
-        let account = Reconciliation::of(&BTreeMap::from([(key(), 3)]), &ledger, &[mail(1, 2), mail(2, 1), mail(9, 5)]);
-        assert_eq!(account, Reconciliation { events: 3, digests: 2, mails: 2, open: BTreeMap::new() });
+        let ledger = [digest(1, 2, Some(DigestOutcome::Sent)), digest(2, 1, Some(DigestOutcome::Sent))];
+        let account = DemoReconciliation::compare_counts(
+            &BTreeMap::from([(key(), 3)]),
+            &ledger,
+            &[mail(1, 2), mail(2, 1), mail(9, 5)],
+        );
+        assert_eq!(account, DemoReconciliation { events: 3, digests: 2, mails: 2, open: BTreeMap::new() });
     }
 
     #[test]
     fn a_key_with_a_missing_part_or_a_second_email_stays_open() {
-        let sent = [digest(1, 3, Some(Outcome::Sent))];
+        let sent = [digest(1, 3, Some(DigestOutcome::Sent))];
         for (ledger, mails, problem) in [
             (&[][..], &[][..], "0 of 3 events"),
-            (&[digest(1, 2, Some(Outcome::Sent))], &[mail(1, 2)], "2 of 3 events"),
+            (&[digest(1, 2, Some(DigestOutcome::Sent))], &[mail(1, 2)], "2 of 3 events"),
             (&[digest(1, 3, None)], &[mail(1, 3)], "is claimed"),
-            (&[digest(1, 3, Some(Outcome::Failed))], &[], "is failed"),
+            (&[digest(1, 3, Some(DigestOutcome::Failed))], &[], "is failed"),
             (&sent, &[], "0 mails"),
             (&sent, &[mail(1, 3), mail(1, 3)], "2 mails"),
             (&sent, &[mail(1, 2)], "its mail says Some(2)"),

@@ -18,68 +18,71 @@ use serde::Serialize;
 use tokio::net::TcpListener;
 
 use super::{
-    mailbox::{self, Content, Id, Mailbox, Summary},
-    pages::{self, Pictures, guard, harden},
+    mailbox::{self, EmailContent, EmailId, EmailSummary, Mailbox},
+    pages::{self, PicturePolicy, guard_request, harden},
 };
 
 const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
                            frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 #[derive(Clone, Serialize)]
-pub(super) struct About {
+pub(super) struct InboxAddresses {
     pub smtp: String,
     pub temporal_ui: String,
 }
 
-struct Inbox {
+struct InboxState {
     mailbox: Arc<Mailbox>,
-    about: About,
+    about: InboxAddresses,
 }
 
 /// Serves until dropped.
 ///
 /// # Errors
 /// The listener fails.
-pub(super) async fn serve(listener: TcpListener, mailbox: Arc<Mailbox>, about: About) -> io::Result<()> {
+pub(super) async fn serve(listener: TcpListener, mailbox: Arc<Mailbox>, about: InboxAddresses) -> io::Result<()> {
     axum::serve(listener, routes(mailbox, about)).await
 }
 
-fn routes(mailbox: Arc<Mailbox>, about: About) -> Router {
+fn routes(mailbox: Arc<Mailbox>, about: InboxAddresses) -> Router {
     Router::new()
-        .route("/", get(page(include_str!("inbox/page.html"), "text/html; charset=utf-8")))
-        .route("/page.js", get(page(include_str!("inbox/page.js"), "text/javascript; charset=utf-8")))
-        .route("/page.css", get(page(include_str!("inbox/page.css"), "text/css; charset=utf-8")))
-        .route("/api/about", get(async |State(inbox): State<Arc<Inbox>>| Json(inbox.about.clone())))
+        .route("/", get(static_page(include_str!("inbox/page.html"), "text/html; charset=utf-8")))
+        .route("/page.js", get(static_page(include_str!("inbox/page.js"), "text/javascript; charset=utf-8")))
+        .route("/page.css", get(static_page(include_str!("inbox/page.css"), "text/css; charset=utf-8")))
+        .route("/api/about", get(async |State(inbox): State<Arc<InboxState>>| Json(inbox.about.clone())))
         .route("/api/mails", get(list))
         .route("/api/mails/{id}", get(content))
         .route("/api/mails/{id}/html", get(html))
         .route("/api/mails/{id}/raw", get(raw))
         .route("/api/arrivals", get(arrivals))
-        .layer(from_fn(guard))
+        .layer(from_fn(guard_request))
         .layer(map_response(harden))
-        .with_state(Arc::new(Inbox { mailbox, about }))
+        .with_state(Arc::new(InboxState { mailbox, about }))
 }
 
-fn page(body: &'static str, kind: &'static str) -> impl Fn() -> std::future::Ready<Response> + Clone {
+fn static_page(body: &'static str, kind: &'static str) -> impl Fn() -> std::future::Ready<Response> + Clone {
     move || {
         let headers = [(header::CONTENT_TYPE, kind), (header::CONTENT_SECURITY_POLICY, PAGE_POLICY)];
         std::future::ready((headers, body).into_response())
     }
 }
 
-async fn list(State(inbox): State<Arc<Inbox>>) -> Json<Vec<Summary>> {
-    Json(inbox.mailbox.list())
+async fn list(State(inbox): State<Arc<InboxState>>) -> Json<Vec<EmailSummary>> {
+    Json(inbox.mailbox.list_emails())
 }
 
-async fn content(State(inbox): State<Arc<Inbox>>, Path(id): Path<Id>) -> Result<Json<Content>, Missing> {
-    Ok(Json(Content::of(&find(&inbox, id).await?)))
+async fn content(
+    State(inbox): State<Arc<InboxState>>,
+    Path(id): Path<EmailId>,
+) -> Result<Json<EmailContent>, EmailLoadError> {
+    Ok(Json(EmailContent::parse_email(&find(&inbox, id).await?)))
 }
 
-async fn html(State(inbox): State<Arc<Inbox>>, Path(id): Path<Id>) -> Result<Response, Missing> {
-    let html = mailbox::html(&find(&inbox, id).await?).ok_or(Missing::Mail)?;
-    Ok(pages::framed(&html, Pictures::Loaded))
+async fn html(State(inbox): State<Arc<InboxState>>, Path(id): Path<EmailId>) -> Result<Response, EmailLoadError> {
+    let html = mailbox::html(&find(&inbox, id).await?).ok_or(EmailLoadError::Mail)?;
+    Ok(pages::framed_response(&html, PicturePolicy::Loaded))
 }
 
-async fn raw(State(inbox): State<Arc<Inbox>>, Path(id): Path<Id>) -> Result<Response, Missing> {
+async fn raw(State(inbox): State<Arc<InboxState>>, Path(id): Path<EmailId>) -> Result<Response, EmailLoadError> {
     let mail = find(&inbox, id).await?;
     let headers = [
         (header::CONTENT_TYPE, "message/rfc822".to_owned()),
@@ -89,7 +92,7 @@ async fn raw(State(inbox): State<Arc<Inbox>>, Path(id): Path<Id>) -> Result<Resp
 }
 
 /// Sends an event when the list changes. Several changes may be merged into one event.
-async fn arrivals(State(inbox): State<Arc<Inbox>>) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
+async fn arrivals(State(inbox): State<Arc<InboxState>>) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     let changes = stream::unfold(inbox.mailbox.arrivals(), async |mut arrivals| {
         arrivals.changed().await.ok()?;
         Some((Ok(Event::default().data("arrived")), arrivals))
@@ -97,16 +100,16 @@ async fn arrivals(State(inbox): State<Arc<Inbox>>) -> Sse<impl Stream<Item = Res
     Sse::new(changes).keep_alive(KeepAlive::default())
 }
 
-async fn find(inbox: &Inbox, id: Id) -> Result<Vec<u8>, Missing> {
-    inbox.mailbox.get(id).await.map_err(Missing::Unreadable)?.ok_or(Missing::Mail)
+async fn find(inbox: &InboxState, id: EmailId) -> Result<Vec<u8>, EmailLoadError> {
+    inbox.mailbox.read_email(id).await.map_err(EmailLoadError::Unreadable)?.ok_or(EmailLoadError::Mail)
 }
 
-enum Missing {
+enum EmailLoadError {
     Mail,
     Unreadable(io::Error),
 }
 
-impl IntoResponse for Missing {
+impl IntoResponse for EmailLoadError {
     fn into_response(self) -> Response {
         match self {
             Self::Mail => (StatusCode::NOT_FOUND, "no such mail, or no such part\n").into_response(),

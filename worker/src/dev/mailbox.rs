@@ -16,12 +16,12 @@ use tokio::{fs, sync::watch};
 const MAX_MAILS: usize = 1_000;
 
 /// Milliseconds since 1970, made unique. Ids follow the order of arrival.
-pub(super) type Id = u64;
+pub(super) type EmailId = u64;
 
 pub(super) struct Mailbox {
     folder: PathBuf,
     last_id: AtomicU64,
-    mails: watch::Sender<BTreeMap<Id, Summary>>,
+    mails: watch::Sender<BTreeMap<EmailId, EmailSummary>>,
 }
 
 impl Mailbox {
@@ -37,7 +37,7 @@ impl Mailbox {
             let name = entry.file_name();
             let id = name.to_str().and_then(|name| name.strip_suffix(".eml")).and_then(|stem| stem.parse().ok());
             if let Some(id) = id {
-                mails.insert(id, Summary::of(id, &fs::read(entry.path()).await?));
+                mails.insert(id, EmailSummary::parse_email(id, &fs::read(entry.path()).await?));
             }
         }
         let last_id = AtomicU64::new(mails.last_key_value().map_or(0, |(&id, _)| id));
@@ -48,14 +48,14 @@ impl Mailbox {
     ///
     /// # Errors
     /// The file cannot be written, or an old one cannot be removed.
-    pub async fn put(&self, mail: &[u8]) -> io::Result<Id> {
+    pub async fn store_email(&self, mail: &[u8]) -> io::Result<EmailId> {
         let id = self.next_id();
         let unfinished = self.folder.join(format!("{id}.part"));
         fs::write(&unfinished, mail).await?;
         fs::rename(&unfinished, self.path(id)).await?;
         let mut oldest = Vec::new();
         self.mails.send_modify(|mails| {
-            mails.insert(id, Summary::of(id, mail));
+            mails.insert(id, EmailSummary::parse_email(id, mail));
             while mails.len() > MAX_MAILS {
                 oldest.extend(mails.pop_first().map(|(id, _)| id));
             }
@@ -70,7 +70,7 @@ impl Mailbox {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub async fn get(&self, id: Id) -> io::Result<Option<Vec<u8>>> {
+    pub async fn read_email(&self, id: EmailId) -> io::Result<Option<Vec<u8>>> {
         match fs::read(self.path(id)).await {
             Ok(mail) => Ok(Some(mail)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -78,19 +78,19 @@ impl Mailbox {
         }
     }
 
-    pub fn list(&self) -> Vec<Summary> {
+    pub fn list_emails(&self) -> Vec<EmailSummary> {
         self.mails.borrow().values().rev().cloned().collect()
     }
 
-    pub fn arrivals(&self) -> watch::Receiver<BTreeMap<Id, Summary>> {
+    pub fn arrivals(&self) -> watch::Receiver<BTreeMap<EmailId, EmailSummary>> {
         self.mails.subscribe()
     }
 
-    fn path(&self, id: Id) -> PathBuf {
+    fn path(&self, id: EmailId) -> PathBuf {
         self.folder.join(format!("{id}.eml"))
     }
 
-    fn next_id(&self) -> Id {
+    fn next_id(&self) -> EmailId {
         let now = u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or_default();
         let next = |last: u64| now.max(last + 1);
         match self.last_id.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(next(last))) {
@@ -100,8 +100,8 @@ impl Mailbox {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub(super) struct Summary {
-    pub id: Id,
+pub(super) struct EmailSummary {
+    pub id: EmailId,
     pub from: String,
     pub to: String,
     pub subject: String,
@@ -110,9 +110,9 @@ pub(super) struct Summary {
     pub events: Option<u64>,
 }
 
-impl Summary {
+impl EmailSummary {
     /// Parses leniently. If this is no email, the subject stays empty.
-    pub fn of(id: Id, mail: &[u8]) -> Self {
+    pub fn parse_email(id: EmailId, mail: &[u8]) -> Self {
         let Some(message) = MessageParser::default().parse(mail) else {
             return Self { id, size: mail.len(), ..Self::default() };
         };
@@ -120,8 +120,8 @@ impl Summary {
         let events = message.header_raw("X-Tidings-Events").and_then(|value| value.trim().parse().ok());
         Self {
             id,
-            from: people(message.from()),
-            to: people(message.to()),
+            from: format_addresses(message.from()),
+            to: format_addresses(message.to()),
             subject: message.subject().unwrap_or_default().to_owned(),
             size: mail.len(),
             digest_id,
@@ -132,7 +132,7 @@ impl Summary {
 
 /// A whole email without its HTML, which the page loads separately into a sandbox.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
-pub(super) struct Content {
+pub(super) struct EmailContent {
     /// Names and unfolded values, in their original order.
     pub headers: Vec<(String, String)>,
     pub text: Option<String>,
@@ -140,12 +140,13 @@ pub(super) struct Content {
     pub attachments: Vec<String>,
 }
 
-impl Content {
-    pub fn of(mail: &[u8]) -> Self {
+impl EmailContent {
+    pub fn parse_email(mail: &[u8]) -> Self {
         let Some(message) = MessageParser::default().parse(mail) else { return Self::default() };
         let line = |header: &Header<'_>| {
-            let name = slice(mail, header.offset_field, header.offset_start).trim_end_matches([':', ' ']).to_owned();
-            (name, unfold(&slice(mail, header.offset_start, header.offset_end)))
+            let name =
+                text_between(mail, header.offset_field, header.offset_start).trim_end_matches([':', ' ']).to_owned();
+            (name, unfold(&text_between(mail, header.offset_start, header.offset_end)))
         };
         let attachment = |part: &MessagePart<'_>| {
             use mail_parser::MimeHeaders as _;
@@ -176,7 +177,7 @@ fn text(message: &Message<'_>) -> Option<String> {
     })
 }
 
-fn people(addresses: Option<&mail_parser::Address<'_>>) -> String {
+fn format_addresses(addresses: Option<&mail_parser::Address<'_>>) -> String {
     let person = |addr: &Addr<'_>| match (addr.name(), addr.address()) {
         (Some(name), Some(address)) => format!("{name} <{address}>"),
         (name, address) => name.or(address).unwrap_or_default().to_owned(),
@@ -184,7 +185,7 @@ fn people(addresses: Option<&mail_parser::Address<'_>>) -> String {
     addresses.map(|all| all.iter().map(person).collect::<Vec<_>>().join(", ")).unwrap_or_default()
 }
 
-fn slice(mail: &[u8], start: u32, end: u32) -> Cow<'_, str> {
+fn text_between(mail: &[u8], start: u32, end: u32) -> Cow<'_, str> {
     String::from_utf8_lossy(mail.get(start as usize..end as usize).unwrap_or_default())
 }
 
@@ -201,16 +202,16 @@ mod tests {
     async fn mails_survive_a_restart_and_the_oldest_make_room() {
         let folder = tempfile::tempdir().unwrap();
         let mailbox = Mailbox::open(folder.path()).await.unwrap();
-        let first = mailbox.put(b"Subject: 0\r\n\r\n").await.unwrap();
+        let first = mailbox.store_email(b"Subject: 0\r\n\r\n").await.unwrap();
         for n in 1..=MAX_MAILS {
-            mailbox.put(format!("Subject: {n}\r\n\r\n").as_bytes()).await.unwrap();
+            mailbox.store_email(format!("Subject: {n}\r\n\r\n").as_bytes()).await.unwrap();
         }
-        assert!(mailbox.get(first).await.unwrap().is_none());
+        assert!(mailbox.read_email(first).await.unwrap().is_none());
 
-        let reopened = Mailbox::open(folder.path()).await.unwrap().list();
+        let reopened = Mailbox::open(folder.path()).await.unwrap().list_emails();
         assert_eq!(reopened.len(), MAX_MAILS);
         assert_eq!(reopened.first().unwrap().subject, MAX_MAILS.to_string());
-        assert_eq!(reopened, mailbox.list());
+        assert_eq!(reopened, mailbox.list_emails());
     }
 
     const MAIL: &[u8] = b"From: Tidings <digest@tidings.invalid>\r\nTo: Ann <ann@dev.invalid>\r\n\
@@ -222,7 +223,7 @@ mod tests {
 
     #[test]
     fn the_list_shows_decoded_names_and_the_digest() {
-        let summary = Summary::of(7, MAIL);
+        let summary = EmailSummary::parse_email(7, MAIL);
         assert_eq!(summary.from, "Tidings <digest@tidings.invalid>");
         assert_eq!(summary.to, "Ann <ann@dev.invalid>");
         assert_eq!(summary.subject, "3 new évents");
@@ -232,7 +233,7 @@ mod tests {
 
     #[test]
     fn text_and_html_are_the_mails_own_parts() {
-        let content = Content::of(MAIL);
+        let content = EmailContent::parse_email(MAIL);
         assert_eq!(content.text.as_deref().map(str::trim), Some("Three events."));
         assert_eq!(html(MAIL).as_deref().map(str::trim), Some("<p>Three events.</p>"));
         assert!(content.headers.contains(&("List-Id".to_owned(), "one two".to_owned())));
@@ -241,14 +242,14 @@ mod tests {
     #[test]
     fn a_file_that_is_not_an_email_is_shown_as_empty() {
         for nothing in [&b""[..], b"\r\n", b"no header at all"] {
-            assert_eq!(Summary::of(7, nothing).subject, "");
-            assert!(!Content::of(nothing).has_html);
+            assert_eq!(EmailSummary::parse_email(7, nothing).subject, "");
+            assert!(!EmailContent::parse_email(nothing).has_html);
         }
     }
 
     #[test]
     fn a_mail_of_html_alone_has_no_text() {
-        let content = Content::of(b"Content-Type: text/html\r\n\r\n<p>x</p>");
+        let content = EmailContent::parse_email(b"Content-Type: text/html\r\n\r\n<p>x</p>");
         assert_eq!((content.text, content.has_html), (None, true));
     }
 }

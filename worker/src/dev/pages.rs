@@ -13,7 +13,7 @@ const NAMES: [&str; 2] = ["localhost", "127.0.0.1"];
 
 /// Rejects requests for another host name, which may have been pointed at this machine (DNS rebinding). Also
 /// rejects forms sent by another page.
-pub(super) async fn guard(request: Request, next: Next) -> Response {
+pub(super) async fn guard_request(request: Request, next: Next) -> Response {
     if !is_for_this_machine(request.headers()) {
         let why = "open this page as http://localhost, or as http://127.0.0.1\n";
         return (StatusCode::MISDIRECTED_REQUEST, why).into_response();
@@ -44,16 +44,16 @@ fn is_own_form(headers: &HeaderMap) -> bool {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Pictures {
+pub(super) enum PicturePolicy {
     Loaded,
     Blocked,
 }
 
 /// Serves a message's HTML. Links open in a new tab, because a sandboxed frame cannot navigate.
-pub(super) fn framed(html: &str, pictures: Pictures) -> Response {
+pub(super) fn framed_response(html: &str, pictures: PicturePolicy) -> Response {
     let sources = match pictures {
-        Pictures::Loaded => "data: http: https:",
-        Pictures::Blocked => "'none'",
+        PicturePolicy::Loaded => "data: http: https:",
+        PicturePolicy::Blocked => "'none'",
     };
     let policy = format!(
         "sandbox allow-popups allow-popups-to-escape-sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src {sources}; \
@@ -139,9 +139,9 @@ mod tests {
     #[test]
     fn a_framed_message_has_neither_scripts_nor_an_origin() {
         for (pictures, sources) in
-            [(Pictures::Loaded, "img-src data: http: https:"), (Pictures::Blocked, "img-src 'none'")]
+            [(PicturePolicy::Loaded, "img-src data: http: https:"), (PicturePolicy::Blocked, "img-src 'none'")]
         {
-            let response = framed("<p>x</p>", pictures);
+            let response = framed_response("<p>x</p>", pictures);
             let policy = response.headers()[header::CONTENT_SECURITY_POLICY].to_str().unwrap();
             assert!(
                 policy.starts_with("sandbox allow-popups allow-popups-to-escape-sandbox; default-src 'none';"),

@@ -15,29 +15,29 @@ use anyhow::Context as _;
 use tidings_model::{link_keys::LinkKeys, settings::DigestSettings};
 use url::Url;
 
-use super::Args;
+use super::DevArgs;
 use crate::{
     Config,
-    config::{Relay, SecretUrl, Temporal},
+    config::{RelayConfig, SecretUrl, TemporalConfig},
 };
 
 const CADENCE: &str = "after 5s";
 /// A digest type with display names for recipients. The embedded template has the same name.
-struct Digest {
+struct DevDigestType {
     name: &'static str,
     title: &'static str,
     description: &'static str,
     categories: &'static [(&'static str, &'static str)],
 }
 
-const DIGESTS: [Digest; 2] = [
-    Digest {
+const DIGESTS: [DevDigestType; 2] = [
+    DevDigestType {
         name: "activity",
         title: "Activity",
         description: "Changes in the repositories that you follow.",
         categories: &[("change", "Changes"), ("fix", "Fixes"), ("revert", "Reverts"), ("dependency", "Dependencies")],
     },
-    Digest {
+    DevDigestType {
         name: "alerts",
         title: "Alerts",
         description: "Problems of the services that you run.",
@@ -48,11 +48,13 @@ const DIGESTS: [Digest; 2] = [
 /// Loads `path`, but uses the local database, relay and Temporal server, and no DKIM signatures. Webhooks
 /// stay if their secrets are set. In the demo, or without digest types, the types are `activity` and
 /// `alerts`, due after seconds.
-pub(super) fn config(path: Option<&Path>, args: &Args, folder: &Path) -> anyhow::Result<Config> {
-    let mut config = Config::load_with(path, Ok(Temporal::dev_server(args.temporal_port)?))?;
+pub(super) fn dev_config(path: Option<&Path>, args: &DevArgs, folder: &Path) -> anyhow::Result<Config> {
+    let mut config = Config::load_with(path, Ok(TemporalConfig::dev_server(args.temporal_port)?))?;
     config.database_url = SecretUrl::new(&format!("sqlite://{}", folder.join("tidings.db").display()));
     let sink = format!("smtp://127.0.0.1:{}", args.smtp_port);
-    config.send_by(Relay::at(args.smtp_url.as_ref().map_or(sink.as_str(), Url::as_str).parse().context("--smtp-url")?));
+    config.send_by(RelayConfig::with_address(
+        args.smtp_url.as_ref().map_or(sink.as_str(), Url::as_str).parse().context("--smtp-url")?,
+    ));
     for unready in config.remove_unready_webhooks() {
         eprintln!("warning: {unready}; the webhook is not served here");
     }
@@ -62,7 +64,7 @@ pub(super) fn config(path: Option<&Path>, args: &Args, folder: &Path) -> anyhow:
         config.link_keys.set(link_keys(&folder.join("link-keys"))?);
     }
     if args.demo || config.digests.is_empty() {
-        config.digests = digests()?;
+        config.digests = dev_digests()?;
         config.tenants = BTreeMap::new();
     }
     Ok(config)
@@ -81,8 +83,8 @@ fn link_keys(path: &Path) -> anyhow::Result<LinkKeys> {
     keys.parse().with_context(|| format!("{}: remove the file", path.display()))
 }
 
-fn digests() -> anyhow::Result<BTreeMap<String, DigestSettings>> {
-    let digest = |Digest { name, title, description, categories }: Digest| {
+fn dev_digests() -> anyhow::Result<BTreeMap<String, DigestSettings>> {
+    let digest = |DevDigestType { name, title, description, categories }: DevDigestType| {
         let settings = DigestSettings {
             title: Some(title.to_owned()),
             description: Some(description.to_owned()),
@@ -95,23 +97,23 @@ fn digests() -> anyhow::Result<BTreeMap<String, DigestSettings>> {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Port {
+pub(super) struct DevPort {
     pub number: u16,
     pub flag: &'static str,
     pub what: &'static str,
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("port {} for {} is not free{}: choose another with {} PORT", .port.number, .port.what, Detail(.holder, .source), .port.flag)]
-pub(super) struct Error {
-    port: Port,
+#[error("port {} for {} is not free{}: choose another with {} PORT", .port.number, .port.what, PortErrorDetail(.holder, .source), .port.flag)]
+pub(super) struct PortError {
+    port: DevPort,
     holder: Option<String>,
     source: io::Error,
 }
 
-struct Detail<'a>(&'a Option<String>, &'a io::Error);
+struct PortErrorDetail<'a>(&'a Option<String>, &'a io::Error);
 
-impl fmt::Display for Detail<'_> {
+impl fmt::Display for PortErrorDetail<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.0, self.1.kind()) {
             (Some(holder), _) => write!(f, ", {holder} listens there"),
@@ -121,22 +123,22 @@ impl fmt::Display for Detail<'_> {
     }
 }
 
-impl Port {
+impl DevPort {
     /// Listens on loopback.
     ///
     /// # Errors
     /// The port is taken, or not allowed.
-    pub fn listen(self) -> Result<TcpListener, Error> {
+    pub fn listen(self) -> Result<TcpListener, PortError> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, self.number)).and_then(|listener| {
             listener.set_nonblocking(true)?;
             Ok(listener)
         });
-        listener.map_err(|source| Error { port: self, holder: holder(self.number), source })
+        listener.map_err(|source| PortError { port: self, holder: port_holder(self.number), source })
     }
 }
 
 /// Finds the listening process as `NAME (process ID)`. Returns `None` without /proc, or if access is denied.
-fn holder(port: u16) -> Option<String> {
+fn port_holder(port: u16) -> Option<String> {
     let inode = ["/proc/net/tcp", "/proc/net/tcp6"].iter().find_map(|table| listening_inode(table, port))?;
     let socket = format!("socket:[{inode}]");
     let processes = fs::read_dir("/proc").ok()?.flatten();
@@ -171,7 +173,7 @@ mod tests {
     #[derive(clap::Parser)]
     struct Options {
         #[command(flatten)]
-        args: Args,
+        args: DevArgs,
     }
 
     #[test]
@@ -186,7 +188,7 @@ mod tests {
                     webhook_secret_env = \"TIDINGS_TEST_UNSET_WEBHOOK\"\n\
                     [stream.bulk]\nrelays = [\"ses\", \"m\"]\n[stream.transactional]\nrelays = [\"default\"]\n";
         fs::write(&path, text).unwrap();
-        let config = config(Some(&path), &Options::parse_from(["dev"]).args, folder.path()).unwrap();
+        let config = dev_config(Some(&path), &Options::parse_from(["dev"]).args, folder.path()).unwrap();
         assert_eq!(config.webhooks().unwrap().keys().collect::<Vec<_>>(), ["default", "ses"]);
         let relays: Vec<_> = config.named_relays().map(|(_, relay)| relay.settings().unwrap().relay).collect();
         assert_eq!(relays.iter().map(ToString::to_string).collect::<Vec<_>>(), ["smtp://127.0.0.1:1025"]);
@@ -196,7 +198,7 @@ mod tests {
     fn a_taken_port_is_reported_with_its_holder_and_the_flag() {
         let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let number = taken.local_addr().unwrap().port();
-        let error = Port { number, flag: "--smtp-port", what: "the mail sink" }.listen().unwrap_err().to_string();
+        let error = DevPort { number, flag: "--smtp-port", what: "the mail sink" }.listen().unwrap_err().to_string();
         assert!(error.contains(&number.to_string()) && error.contains("--smtp-port"), "{error}");
         if cfg!(target_os = "linux") {
             assert!(error.contains(&format!("(process {})", std::process::id())), "{error}");

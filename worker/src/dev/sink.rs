@@ -14,7 +14,7 @@ use super::mailbox::Mailbox;
 
 mod session;
 
-use session::{Action, Envelope, Session};
+use session::{SinkAction, SinkEnvelope, SinkSession};
 
 const MAX_MAIL_BYTES: usize = 25 * 1024 * 1024;
 /// RFC 5321 requires 512, extensions need more.
@@ -32,7 +32,7 @@ pub(super) async fn serve(listener: TcpListener, mailbox: Arc<Mailbox>) {
         while sessions.try_join_next().is_some() {}
         match listener.accept().await {
             Ok((stream, _peer)) => {
-                sessions.spawn(converse(stream, Arc::clone(&mailbox)));
+                sessions.spawn(handle_connection(stream, Arc::clone(&mailbox)));
             }
             Err(error) => {
                 tracing::warn!(%error, "the mail sink could not accept a connection");
@@ -42,9 +42,9 @@ pub(super) async fn serve(listener: TcpListener, mailbox: Arc<Mailbox>) {
     }
 }
 
-async fn converse(stream: TcpStream, mailbox: Arc<Mailbox>) {
+async fn handle_connection(stream: TcpStream, mailbox: Arc<Mailbox>) {
     let done = match stream.set_nodelay(true) {
-        Ok(()) => session(stream, &mailbox).await,
+        Ok(()) => run_session(stream, &mailbox).await,
         Err(error) => Err(error),
     };
     if let Err(error) = done {
@@ -52,27 +52,27 @@ async fn converse(stream: TcpStream, mailbox: Arc<Mailbox>) {
     }
 }
 
-async fn session(mut stream: TcpStream, mailbox: &Mailbox) -> io::Result<()> {
+async fn run_session(mut stream: TcpStream, mailbox: &Mailbox) -> io::Result<()> {
     let (read, mut write) = stream.split();
     let mut lines = BufReader::new(read);
-    let mut session = Session::default();
+    let mut session = SinkSession::default();
     write.write_all(b"220 tidings dev ESMTP\r\n").await?;
     while let Some(line) = command_line(&mut lines).await? {
         match session.command(line.trim_end_matches(['\r', '\n'])) {
-            Action::Answer(text) => write.write_all(format!("{text}\r\n").as_bytes()).await?,
-            Action::Offer => write.write_all(offer().as_bytes()).await?,
-            Action::Receive(envelope) => {
+            SinkAction::Answer(text) => write.write_all(format!("{text}\r\n").as_bytes()).await?,
+            SinkAction::Offer => write.write_all(ehlo_reply().as_bytes()).await?,
+            SinkAction::Receive(envelope) => {
                 write.write_all(b"354 end with a dot alone on a line\r\n").await?;
                 let answer = receive(&mut lines, &envelope, mailbox).await?;
                 write.write_all(answer.as_bytes()).await?;
             }
-            Action::Quit => return write.write_all(b"221 2.0.0 bye\r\n").await,
+            SinkAction::Quit => return write.write_all(b"221 2.0.0 bye\r\n").await,
         }
     }
     Ok(())
 }
 
-fn offer() -> String {
+fn ehlo_reply() -> String {
     format!(
         "250-tidings dev\r\n250-SIZE {MAX_MAIL_BYTES}\r\n250-8BITMIME\r\n250-SMTPUTF8\r\n250-PIPELINING\r\n\
          250 ENHANCEDSTATUSCODES\r\n"
@@ -94,13 +94,13 @@ async fn command_line(lines: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Opt
 /// Reads up to the final dot and returns the reply. This only reports success once the email is on disk.
 async fn receive(
     lines: &mut (impl AsyncBufRead + Unpin),
-    envelope: &Envelope,
+    envelope: &SinkEnvelope,
     mailbox: &Mailbox,
 ) -> io::Result<&'static str> {
     let Some(body) = read_mail(lines).await? else { return Ok("552 5.3.4 over the size that EHLO offered\r\n") };
     let mut mail = trace(envelope).into_bytes();
     mail.extend_from_slice(&body);
-    Ok(match mailbox.put(&mail).await {
+    Ok(match mailbox.store_email(&mail).await {
         Ok(_) => "250 2.0.0 kept\r\n",
         Err(error) => {
             tracing::warn!(%error, "the mail sink could not write a mail");
@@ -109,7 +109,7 @@ async fn receive(
     })
 }
 
-fn trace(envelope: &Envelope) -> String {
+fn trace(envelope: &SinkEnvelope) -> String {
     let delivered: String = envelope.to.iter().map(|to| format!("Delivered-To: {to}\r\n")).collect();
     format!("Return-Path: <{}>\r\n{delivered}", envelope.from)
 }

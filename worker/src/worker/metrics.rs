@@ -10,15 +10,15 @@ use anyhow::Context as _;
 use axum::{Router, http::header::CONTENT_TYPE, routing::get};
 use jiff::{SignedDuration, Timestamp};
 use temporalio_client::Client;
-use tidings_gateway::server::{self, Limits};
+use tidings_gateway::server::{self, ConnectionLimits};
 use tidings_model::{RelaysToday, settings::Settings, subscription::COUNTED};
 use tidings_operations::stats::{StatsError, count_open, task_queues};
 use tidings_services::{
     metrics::{
         self,
-        fleet::{Fleet, PolledSource},
+        fleet::{FleetMetrics, PolledSource},
     },
-    processes::compared,
+    processes::compare_processes,
 };
 use tidings_store::Store;
 use tokio::{
@@ -35,15 +35,15 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 pub(crate) const CONNECTIONS: usize = 32;
 
 /// A background task. Dropping this aborts it.
-pub(crate) struct Background(AbortHandle);
+pub(crate) struct BackgroundTask(AbortHandle);
 
-impl Background {
+impl BackgroundTask {
     pub fn new<T>(task: &JoinHandle<T>) -> Self {
         Self(task.abort_handle())
     }
 }
 
-impl Drop for Background {
+impl Drop for BackgroundTask {
     fn drop(&mut self) {
         self.0.abort();
     }
@@ -53,12 +53,13 @@ impl Drop for Background {
 ///
 /// # Errors
 /// The address is taken, or does not belong to this machine.
-pub(crate) async fn listen(address: SocketAddr, text: fn() -> String) -> anyhow::Result<Background> {
+pub(crate) async fn serve_metrics(address: SocketAddr, text: fn() -> String) -> anyhow::Result<BackgroundTask> {
     let listener = TcpListener::bind(address).await.with_context(|| format!("metrics_listen = \"{address}\""))?;
     let router = Router::new().route("/metrics", get(move || async move { ([(CONTENT_TYPE, OPEN_METRICS)], text()) }));
-    let limits = Limits { connections: CONNECTIONS, of_client: CONNECTIONS / 4, ..Limits::default() };
+    let limits =
+        ConnectionLimits { connections: CONNECTIONS, of_client: CONNECTIONS / 4, ..ConnectionLimits::default() };
     let serving = tokio::spawn(server::serve(listener, router, limits, CancellationToken::new()));
-    Ok(Background::new(&serving))
+    Ok(BackgroundTask::new(&serving))
 }
 
 const LOOK: Duration = Duration::from_secs(15);
@@ -76,17 +77,17 @@ const REFUSED: SignedDuration = SignedDuration::from_hours(24);
 const SETTLED: SignedDuration = SignedDuration::from_secs(150);
 const SPAN: SignedDuration = SignedDuration::from_mins(15);
 
-pub(super) struct Poller {
+pub(super) struct MetricsPoller {
     store: Arc<dyn Store>,
     temporal: Client,
     settings: Settings,
     task_queue: String,
     subscriptions: BTreeSet<String>,
-    gauges: &'static Fleet,
+    gauges: &'static FleetMetrics,
     reported_until: Timestamp,
 }
 
-impl Poller {
+impl MetricsPoller {
     pub fn new(store: Arc<dyn Store>, temporal: Client, settings: Settings, config: &Config) -> Self {
         let (task_queue, gauges) = (config.task_queue.clone(), metrics::fleet());
         let subscriptions = config.subscriptions.iter().map(|one| one.name.clone()).collect();
@@ -94,20 +95,20 @@ impl Poller {
         Self { store, temporal, settings, task_queue, subscriptions, gauges, reported_until }
     }
 
-    pub fn start(mut self) -> Background {
+    pub fn start(mut self) -> BackgroundTask {
         let looking = async move {
             for look in 0.. {
                 let begun = Instant::now();
-                self.look(look % SLOW == 0).await;
-                sleep(pause(begun.elapsed())).await;
+                self.poll_once(look % SLOW == 0).await;
+                sleep(pause_after(begun.elapsed())).await;
             }
         };
-        Background::new(&tokio::spawn(looking))
+        BackgroundTask::new(&tokio::spawn(looking))
     }
 
     /// Polls both sources. If one does not respond, its gauges keep their values, and the time of its last
     /// success shows their age.
-    async fn look(&mut self, slow: bool) {
+    async fn poll_once(&mut self, slow: bool) {
         let temporal = self.temporal.clone();
         let (task_queue, gauges) = (self.task_queue.clone(), self.gauges);
         let (store, temporal) = tokio::join!(
@@ -120,46 +121,51 @@ impl Poller {
 
     fn report(&self, source: PolledSource, answer: Option<Result<(), StatsError>>) {
         match answer {
-            Some(Ok(())) => self.gauges.succeeded(source, Timestamp::now()),
+            Some(Ok(())) => self.gauges.record_success(source, Timestamp::now()),
             Some(Err(error)) => tracing::warn!(source = source.name(), %error, "the gauges are not up to date"),
             None => tracing::warn!(source = source.name(), "the gauges are not up to date: no answer in 30 s"),
         }
     }
 
-    async fn ask_store(&mut self, slow: bool) -> Result<(), tidings_store::Error> {
+    async fn ask_store(&mut self, slow: bool) -> Result<(), tidings_store::StoreError> {
         let now = Timestamp::now();
-        self.gauges.undelivered(&self.settings, &self.store.undelivered(UNDELIVERED, now).await?, now);
-        self.gauges.notices(&self.subscriptions, &self.store.subscriptions(COUNTED).await?, now);
-        let breakers = RelaysToday::of(&self.settings).breakers(self.store.breakers().await?);
-        self.gauges.breakers(self.settings.relays.keys(), &breakers);
+        self.gauges.set_undelivered(&self.settings, &self.store.count_undelivered(UNDELIVERED, now).await?, now);
+        self.gauges.set_notices(&self.subscriptions, &self.store.subscriptions(COUNTED).await?, now);
+        let breakers = RelaysToday::from_settings(&self.settings).breakers(self.store.breakers().await?);
+        self.gauges.set_breakers(self.settings.relays.keys(), &breakers);
         self.gauges.troubled_runs(&self.store.count_troubled_runs(None).await?);
-        self.gauges.processes(&compared(&*self.store).await?);
+        self.gauges.set_differences(&compare_processes(&*self.store).await?);
         if let Some(ended_at) = self.store.upkeep_at().await? {
-            self.gauges.upkeep(ended_at);
+            self.gauges.set_upkeep(ended_at);
         }
         self.gauges.refused_contents(self.store.refused_contents(now - REFUSED).await?);
         if let Some(until) = span_end(self.reported_until, now) {
-            self.gauges.reported(&self.settings, &self.store.reported(self.reported_until, until).await?);
+            self.gauges.add_reports(&self.settings, &self.store.count_reported(self.reported_until, until).await?);
             self.reported_until = until;
         }
         if slow {
-            self.gauges.suppressions(&self.store.suppressed_addresses(SUPPRESSED).await?);
+            self.gauges.set_suppressions(&self.store.suppressed_addresses(SUPPRESSED).await?);
         }
         Ok(())
     }
 }
 
-async fn ask_temporal(temporal: &Client, task_queue: &str, gauges: &Fleet, slow: bool) -> Result<(), StatsError> {
+async fn ask_temporal(
+    temporal: &Client,
+    task_queue: &str,
+    gauges: &FleetMetrics,
+    slow: bool,
+) -> Result<(), StatsError> {
     for queue in task_queues(temporal, task_queue).await? {
         gauges.task_queue(&queue);
     }
     if slow {
-        gauges.open(count_open(temporal, None).await?);
+        gauges.set_open(count_open(temporal, None).await?);
     }
     Ok(())
 }
 
-fn pause(took: Duration) -> Duration {
+fn pause_after(took: Duration) -> Duration {
     LOOK.max(took * SHARE)
 }
 
@@ -174,7 +180,7 @@ mod tests {
     #[test]
     fn a_look_that_takes_long_is_followed_by_a_longer_pause() {
         for (took, seconds) in [(0, 15), (750, 15), (1_000, 20), (30_000, 600)] {
-            assert_eq!(pause(Duration::from_millis(took)), Duration::from_secs(seconds), "{took}");
+            assert_eq!(pause_after(Duration::from_millis(took)), Duration::from_secs(seconds), "{took}");
         }
     }
 

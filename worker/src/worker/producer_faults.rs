@@ -21,9 +21,9 @@ use temporalio_common::protos::{
 };
 use temporalio_sdk::interceptors::WorkerInterceptor;
 use tidings_client::hand_over_payloads;
-use tidings_model::{Alert, Key, names, presentable};
+use tidings_model::{AlertName, Key, names, presentable};
 use tidings_services::metrics;
-use tidings_workflows::Inbound;
+use tidings_workflows::InboundSignal;
 use tokio::time::{Instant, sleep, timeout};
 use uuid::Uuid;
 
@@ -36,14 +36,14 @@ const HELD: Duration = Duration::from_secs(1);
 const AGAIN: Duration = Duration::from_millis(200);
 const REQUESTS: Uuid = Uuid::from_u128(0x5f0c_8f3d_2b1e_4a67_9c40_71d2_e8a5_b036);
 
-struct Misnamed {
+struct UnknownSignal {
     workflow: String,
     name: String,
     payloads: Vec<Payload>,
 }
 
 /// Requests that Temporal accepted in the last minute.
-type HandedOver = Arc<Mutex<HashMap<Uuid, Instant>>>;
+type AcceptedRequests = Arc<Mutex<HashMap<Uuid, Instant>>>;
 
 pub(super) struct ProducerFaults {
     client: Client,
@@ -51,15 +51,15 @@ pub(super) struct ProducerFaults {
     digests: Mutex<HashMap<String, String>>,
     /// If a workflow task fails, its next attempt contains the same signals. Sending them again would block
     /// this attempt as well: if the run is ending, Temporal accepts nothing until the task is over.
-    handed_over: HandedOver,
+    handed_over: AcceptedRequests,
 }
 
 impl ProducerFaults {
     pub fn new(client: Client, task_queue: String) -> Self {
-        Self { client, task_queue, digests: Mutex::default(), handed_over: HandedOver::default() }
+        Self { client, task_queue, digests: Mutex::default(), handed_over: AcceptedRequests::default() }
     }
 
-    fn misnamed(&self, activation: &WorkflowActivation) -> Vec<Misnamed> {
+    fn unknown_signals(&self, activation: &WorkflowActivation) -> Vec<UnknownSignal> {
         let mut digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
         let mut signals = Vec::new();
         for job in activation.jobs.iter().filter_map(|job| job.variant.as_ref()) {
@@ -76,7 +76,7 @@ impl ProducerFaults {
                 // Signals in a replay were sent again before the original task completed.
                 Variant::SignalWorkflow(signal) if !is_known(&signal.signal_name) && !activation.is_replaying => {
                     let (name, payloads) = (signal.signal_name.clone(), signal.input.clone());
-                    let of_digest = |workflow: &String| Misnamed { workflow: workflow.clone(), name, payloads };
+                    let of_digest = |workflow: &String| UnknownSignal { workflow: workflow.clone(), name, payloads };
                     signals.extend(digests.get(&activation.run_id).map(of_digest));
                 }
                 _ => {}
@@ -87,13 +87,13 @@ impl ProducerFaults {
 }
 
 /// Derives a request id from the content, so a run counts the same signal only once.
-fn request(run_id: &str, name: &str, payloads: &[Payload]) -> Uuid {
+fn request_id(run_id: &str, name: &str, payloads: &[Payload]) -> Uuid {
     let data = payloads.iter().flat_map(|payload| payload.data.iter().copied());
     let content: Vec<u8> = run_id.bytes().chain([0]).chain(name.bytes()).chain([0]).chain(data).collect();
     Uuid::new_v5(&REQUESTS, &content)
 }
 
-fn is_handed_over(requests: &HandedOver, request: Uuid) -> bool {
+fn is_handed_over(requests: &AcceptedRequests, request: Uuid) -> bool {
     let mut requests = requests.lock().unwrap_or_else(PoisonError::into_inner);
     requests.retain(|_, at| at.elapsed() < PATIENCE);
     requests.contains_key(&request)
@@ -111,7 +111,7 @@ fn report_options(start: &InitializeWorkflow) {
         metrics::start_options();
         let workflow = &start.workflow_id;
         tracing::warn!(
-            alert = %Alert::StartOptions, workflow, has_timeout, has_retry_policy, has_cron,
+            alert = %AlertName::StartOptions, workflow, has_timeout, has_retry_policy, has_cron,
             "the start of a digest sets options that it must not have: see docs/producers.md"
         );
     }
@@ -122,11 +122,11 @@ impl WorkerInterceptor for ProducerFaults {
     /// Logs a signal that cannot be sent again, because an error would end the worker. The signal is still in
     /// the history.
     async fn on_workflow_activation(&self, activation: &WorkflowActivation) -> anyhow::Result<()> {
-        for Misnamed { workflow, name, payloads } in self.misnamed(activation) {
+        for UnknownSignal { workflow, name, payloads } in self.unknown_signals(activation) {
             let Ok(key) = Key::from_workflow_id(&workflow) else { continue };
-            let payloads = Inbound::misnamed(&name, payloads);
+            let payloads = InboundSignal::misnamed_signal(&name, payloads);
             let signal = presentable(&name);
-            let request = request(&activation.run_id, &name, &payloads);
+            let request = request_id(&activation.run_id, &name, &payloads);
             if is_handed_over(&self.handed_over, request) {
                 continue;
             }
@@ -136,7 +136,7 @@ impl WorkerInterceptor for ProducerFaults {
                 let deadline = Instant::now() + PATIENCE;
                 while let Err(error) = hand_over_payloads(&client, &task_queue, &key, payloads.clone(), request).await {
                     if !error.is_retryable() || Instant::now() >= deadline {
-                        tracing::error!(alert = %Alert::MisnamedSignal, workflow, %error, "a signal of an unknown name is lost");
+                        tracing::error!(alert = %AlertName::MisnamedSignal, workflow, %error, "a signal of an unknown name is lost");
                         return;
                     }
                     sleep(AGAIN).await;

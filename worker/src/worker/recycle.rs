@@ -43,8 +43,9 @@ pub async fn run(
     while !shutdown.is_cancelled() {
         let enough = shutdown.child_token();
         let mut counted = options.clone();
-        counted.activity_inbound_interceptor(Count { left: AtomicU64::new(activities), enough: enough.clone() });
-        let mut worker = sdk::worker(runtime, client, counted)?;
+        counted
+            .activity_inbound_interceptor(ActivityCounter { left: AtomicU64::new(activities), enough: enough.clone() });
+        let mut worker = sdk::create_worker(runtime, client, counted)?;
         workers += 1;
         let (stop, name) = (worker.shutdown_handle(), worker.worker_instance_key());
         let mut running = Box::pin(async move { worker.run().await });
@@ -75,12 +76,12 @@ pub async fn run(
     Ok(workers)
 }
 
-struct Count {
+struct ActivityCounter {
     left: AtomicU64,
     enough: CancellationToken,
 }
 
-impl ActivityInboundInterceptor for Count {
+impl ActivityInboundInterceptor for ActivityCounter {
     fn execute_activity<'a>(
         &'a self,
         input: ExecuteActivityInput,

@@ -10,8 +10,8 @@ use temporalio_sdk::{
     runtime::worker_tuner::{FixedSizeSlotSupplier, TunerHolder},
 };
 use tidings_activities::{DigestActivities, MessageActivities, RetentionActivities, SubscriptionActivities};
-use tidings_model::{Alert, names, settings::StreamName};
-use tidings_services::Deps;
+use tidings_model::{AlertName, names, settings::StreamName};
+use tidings_services::StepServices;
 use tidings_workflows::{Deliveries, Digest, Message, RetentionRun};
 
 /// Shutdown grace for activities in progress. A delivery past the final dot should complete by itself.
@@ -48,7 +48,7 @@ const TASKS: usize = 100;
 
 /// How a patch affects runs that reach it for the first time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Patches {
+pub enum PatchMode {
     /// Take the new branch and record a marker. A worker with an older version that lacks this patch cannot
     /// continue the run.
     Active,
@@ -56,7 +56,7 @@ pub enum Patches {
     Held,
 }
 
-impl Patches {
+impl PatchMode {
     /// Applies to all workflows of a worker. A run with a marker always takes the new branch.
     pub fn apply(self, worker: &mut WorkerOptions) {
         worker.patch_activation_callback = match self {
@@ -81,7 +81,7 @@ pub fn worker_tuner() -> TunerHolder {
 ///
 /// # Errors
 /// Never in practice: the SDK rejects a workflow that is registered twice.
-pub fn digests(task_queue: &str, deps: Deps) -> anyhow::Result<WorkerOptions> {
+pub fn digest_worker(task_queue: &str, deps: StepServices) -> anyhow::Result<WorkerOptions> {
     let rate = deps.settings.digest_rate();
     Ok(WorkerOptions::new(task_queue)
         .max_cached_workflows(CACHED)
@@ -93,7 +93,7 @@ pub fn digests(task_queue: &str, deps: Deps) -> anyhow::Result<WorkerOptions> {
         .register_workflow::<Message>()?
         .register_activities(DigestActivities { deps: deps.clone() })
         .register_activities(MessageActivities { deps })
-        .activity_inbound_interceptor(Failures)
+        .activity_inbound_interceptor(ActivityFailureLogger)
         .graceful_shutdown_period(GRACE)
         .build())
 }
@@ -102,9 +102,9 @@ pub fn digests(task_queue: &str, deps: Deps) -> anyhow::Result<WorkerOptions> {
 ///
 /// # Errors
 /// Never in practice: the SDK rejects a workflow that is registered twice.
-pub fn transactional(task_queue: &str, deps: Deps) -> anyhow::Result<WorkerOptions> {
+pub fn transactional_worker(task_queue: &str, deps: StepServices) -> anyhow::Result<WorkerOptions> {
     let rate = deps.settings.rate(StreamName::Transactional);
-    messages(names::transactional(task_queue), rate, deps)
+    message_worker(names::transactional_queue(task_queue), rate, deps)
 }
 
 /// Single messages of the stream `bulk` have their own queue, so they and the digests never wait for each
@@ -112,17 +112,17 @@ pub fn transactional(task_queue: &str, deps: Deps) -> anyhow::Result<WorkerOptio
 ///
 /// # Errors
 /// Never in practice: the SDK rejects a workflow that is registered twice.
-pub fn bulk(task_queue: &str, deps: Deps) -> anyhow::Result<WorkerOptions> {
+pub fn bulk_worker(task_queue: &str, deps: StepServices) -> anyhow::Result<WorkerOptions> {
     let rate = deps.settings.bulk_message_rate();
-    messages(names::bulk(task_queue), rate, deps)
+    message_worker(names::bulk_queue(task_queue), rate, deps)
 }
 
-fn messages(task_queue: String, rate: Option<f64>, deps: Deps) -> anyhow::Result<WorkerOptions> {
+fn message_worker(task_queue: String, rate: Option<f64>, deps: StepServices) -> anyhow::Result<WorkerOptions> {
     Ok(WorkerOptions::new(task_queue)
         .maybe_max_task_queue_activities_per_second(rate)
         .register_workflow::<Message>()?
         .register_activities(MessageActivities { deps })
-        .activity_inbound_interceptor(Failures)
+        .activity_inbound_interceptor(ActivityFailureLogger)
         .graceful_shutdown_period(GRACE)
         .build())
 }
@@ -131,11 +131,11 @@ fn messages(task_queue: String, rate: Option<f64>, deps: Deps) -> anyhow::Result
 ///
 /// # Errors
 /// Never in practice: the SDK rejects a workflow that is registered twice.
-pub fn retention(task_queue: &str, activities: RetentionActivities) -> anyhow::Result<WorkerOptions> {
-    Ok(WorkerOptions::new(names::retention(task_queue))
+pub fn retention_worker(task_queue: &str, activities: RetentionActivities) -> anyhow::Result<WorkerOptions> {
+    Ok(WorkerOptions::new(names::retention_schedule(task_queue))
         .register_workflow::<RetentionRun>()?
         .register_activities(activities)
-        .activity_inbound_interceptor(Failures)
+        .activity_inbound_interceptor(ActivityFailureLogger)
         .graceful_shutdown_period(GRACE)
         .build())
 }
@@ -144,20 +144,20 @@ pub fn retention(task_queue: &str, activities: RetentionActivities) -> anyhow::R
 ///
 /// # Errors
 /// Never in practice: the SDK rejects a workflow that is registered twice.
-pub fn subscriptions(task_queue: &str, activities: SubscriptionActivities) -> anyhow::Result<WorkerOptions> {
-    Ok(WorkerOptions::new(names::subscriptions(task_queue))
+pub fn subscription_worker(task_queue: &str, activities: SubscriptionActivities) -> anyhow::Result<WorkerOptions> {
+    Ok(WorkerOptions::new(names::subscriptions_queue(task_queue))
         .register_workflow::<Deliveries>()?
         .register_activities(activities)
-        .activity_inbound_interceptor(Failures)
+        .activity_inbound_interceptor(ActivityFailureLogger)
         .graceful_shutdown_period(GRACE)
         .build())
 }
 
 /// Logs each failed attempt at an activity, with `alert=activity_failed`. The workflow is named in the SDK's
 /// span.
-pub struct Failures;
+pub struct ActivityFailureLogger;
 
-impl ActivityInboundInterceptor for Failures {
+impl ActivityInboundInterceptor for ActivityFailureLogger {
     fn execute_activity<'a>(
         &'a self,
         input: ExecuteActivityInput,
@@ -172,7 +172,7 @@ impl ActivityInboundInterceptor for Failures {
                 } else {
                     "Temporal tries it again"
                 };
-                tracing::warn!(alert = %Alert::ActivityFailed, activity, attempt, why = %failure, "{next}");
+                tracing::warn!(alert = %AlertName::ActivityFailed, activity, attempt, why = %failure, "{next}");
             }
         });
         done.boxed()

@@ -20,7 +20,7 @@ use temporalio_client::{
 };
 use temporalio_common::protos::temporal::api::schedule::v1::{Range, Schedule, schedule_action::Action};
 use tidings_client::check_namespace;
-use tidings_model::{Alert, names};
+use tidings_model::{AlertName, names};
 use tidings_operations::stats::task_queues;
 use tidings_workflows::RetentionRun;
 use tokio::time::sleep;
@@ -47,7 +47,7 @@ pub struct RetentionSchedule<'a> {
 }
 
 impl RetentionSchedule<'_> {
-    pub async fn keep(&self, client: &Client) -> Infallible {
+    pub async fn maintain_schedule(&self, client: &Client) -> Infallible {
         loop {
             self.ensure_at_last(client).await;
             if let Err(error) = self.delete_abandoned(client).await {
@@ -64,7 +64,7 @@ impl RetentionSchedule<'_> {
     /// # Errors
     /// Temporal does not respond, or does not support schedules.
     pub async fn delete_abandoned(&self, client: &Client) -> anyhow::Result<()> {
-        let own = names::retention(self.task_queue);
+        let own = names::retention_schedule(self.task_queue);
         let mut schedules = client.list_schedules(ListSchedulesOptions::default());
         while let Some(schedule) = schedules.try_next().await? {
             let id = schedule.schedule_id();
@@ -76,7 +76,7 @@ impl RetentionSchedule<'_> {
             if describe(&abandoned, id).await?.paused() {
                 continue;
             }
-            abandoned.delete(DeleteScheduleOptions::default()).instrument(call("delete_schedule", id)).await?;
+            abandoned.delete(DeleteScheduleOptions::default()).instrument(call_span("delete_schedule", id)).await?;
             tracing::info!(schedule = id, "deleted the schedule of upkeep of a task queue that no worker serves");
         }
         Ok(())
@@ -86,7 +86,7 @@ impl RetentionSchedule<'_> {
         while let Err(error) = self.ensure(client).await {
             let error = in_words(&error);
             tracing::error!(
-                alert = %Alert::UpkeepUnscheduled,
+                alert = %AlertName::UpkeepUnscheduled,
                 %error,
                 "nothing that is too old is deleted at night; the worker tries again in {} s",
                 RETRY.as_secs()
@@ -100,12 +100,12 @@ impl RetentionSchedule<'_> {
     /// # Errors
     /// Temporal does not respond, or does not support schedules.
     pub async fn ensure(&self, client: &Client) -> anyhow::Result<()> {
-        let id = names::retention(self.task_queue);
+        let id = names::retention_schedule(self.task_queue);
         let schedule = client.get_schedule_handle(&id);
         if !is_there(&schedule, &id).await? {
             let options =
                 CreateScheduleOptions::builder().action(self.action()).spec(self.spec()).overlap_policy(POLICY).build();
-            match client.create_schedule(id.as_str(), options).instrument(call("create_schedule", &id)).await {
+            match client.create_schedule(id.as_str(), options).instrument(call_span("create_schedule", &id)).await {
                 Err(ScheduleError::Rpc(status)) if status.code() == Code::AlreadyExists => {}
                 created => drop(created.with_context(|| format!("schedule {id} cannot be created"))?),
             }
@@ -117,7 +117,8 @@ impl RetentionSchedule<'_> {
                 update.set_action(action).set_spec(spec).set_overlap_policy(POLICY);
                 update.set_catchup_window(CATCH_UP);
             };
-            let updated = schedule.update(change, RpcOptions::default()).instrument(call("update_schedule", &id)).await;
+            let updated =
+                schedule.update(change, RpcOptions::default()).instrument(call_span("update_schedule", &id)).await;
             updated.with_context(|| format!("schedule {id}"))?;
             tracing::info!(schedule = id, at = %self.at, "upkeep is scheduled");
         }
@@ -125,7 +126,7 @@ impl RetentionSchedule<'_> {
     }
 
     fn action(&self) -> ScheduleAction {
-        let id = names::retention(self.task_queue);
+        let id = names::retention_schedule(self.task_queue);
         ScheduleAction::StartWorkflow {
             workflow_type: names::RETENTION_WORKFLOW_TYPE.to_owned(),
             task_queue: id.clone(),
@@ -142,7 +143,7 @@ impl RetentionSchedule<'_> {
 
     /// Used to avoid needless updates: after any update, the server would forget missed runs.
     fn is_as_wanted(&self, schedule: &Schedule) -> bool {
-        let id = names::retention(self.task_queue);
+        let id = names::retention_schedule(self.task_queue);
         let Some(Action::StartWorkflow(start)) = schedule.action.as_ref().and_then(|action| action.action.as_ref())
         else {
             return false;
@@ -166,10 +167,10 @@ async fn is_polled(client: &Client, task_queue: &str) -> anyhow::Result<bool> {
 }
 
 async fn describe(schedule: &ScheduleHandle<Client>, id: &str) -> Result<ScheduleDescription, ScheduleError> {
-    schedule.describe(RpcOptions::default()).instrument(call("describe_schedule", id)).await
+    schedule.describe(RpcOptions::default()).instrument(call_span("describe_schedule", id)).await
 }
 
-fn call(call: &'static str, id: &str) -> Span {
+fn call_span(call: &'static str, id: &str) -> Span {
     debug_span!("temporal", call, id)
 }
 
@@ -185,8 +186,8 @@ async fn is_there(schedule: &ScheduleHandle<Client>, id: &str) -> Result<bool, S
 ///
 /// # Errors
 /// Temporal does not respond, the namespace does not exist, or no worker has created the schedule yet.
-pub async fn start(client: &Client, task_queue: &str) -> anyhow::Result<String> {
-    let id = names::retention(task_queue);
+pub async fn trigger_run(client: &Client, task_queue: &str) -> anyhow::Result<String> {
+    let id = names::retention_schedule(task_queue);
     let schedule = client.get_schedule_handle(&id);
     let before = match describe(&schedule, &id).await {
         Err(ScheduleError::Rpc(status)) if status.code() == Code::NotFound => {
@@ -197,14 +198,14 @@ pub async fn start(client: &Client, task_queue: &str) -> anyhow::Result<String> 
     };
     for running in before.running_actions() {
         let workflow = client.get_workflow_handle::<RetentionRun>(running.workflow_id.as_str());
-        let span = call("describe", &running.workflow_id);
+        let span = call_span("describe", &running.workflow_id);
         let described = workflow.describe(WorkflowDescribeOptions::default()).instrument(span).await?;
         if described.status() == WorkflowExecutionStatus::Running {
             return Ok(running.workflow_id);
         }
     }
     let triggered =
-        schedule.trigger(POLICY, TriggerScheduleOptions::default()).instrument(call("trigger_schedule", &id));
+        schedule.trigger(POLICY, TriggerScheduleOptions::default()).instrument(call_span("trigger_schedule", &id));
     triggered.await.with_context(|| format!("schedule {id}"))?;
     let last = before.recent_actions().pop();
     let asked = Instant::now();

@@ -16,7 +16,7 @@
 //! Workaround: after such a query the worker evicts the run from its cache. The next workflow task will
 //! replay the run from its history.
 //!
-//! To check if a new version is fixed, build workers with [`Worker::new`] instead of [`worker`] and run the
+//! To check if a new version is fixed, build workers with [`Worker::new`] instead of [`create_worker`] and run the
 //! tests in `tests/it/digest/queries.rs`. If they pass, delete this module.
 
 use std::{
@@ -50,7 +50,7 @@ pub fn runtime() -> anyhow::Result<CoreRuntime> {
 ///
 /// # Errors
 /// The options are wrong, or the client already has such a worker.
-pub fn worker(runtime: &CoreRuntime, client: &Client, mut options: WorkerOptions) -> anyhow::Result<Worker> {
+pub fn create_worker(runtime: &CoreRuntime, client: &Client, mut options: WorkerOptions) -> anyhow::Result<Worker> {
     let config = options.to_core_options(client.namespace(), client.identity()).map_err(anyhow::Error::msg)?;
     let core = Arc::new(init_worker(runtime, config, client.connection().clone())?);
     options.worker_interceptor(EvictAfterQuery { core: Arc::downgrade(&core), runs: Mutex::default() });
@@ -60,12 +60,12 @@ pub fn worker(runtime: &CoreRuntime, client: &Client, mut options: WorkerOptions
 
 struct EvictAfterQuery {
     core: Weak<CoreWorker>,
-    runs: Mutex<HashMap<String, Progress>>,
+    runs: Mutex<HashMap<String, RunProgress>>,
 }
 
 /// How far the SDK has delivered a run's events to the workflow.
 #[derive(Clone, Copy)]
-struct Progress {
+struct RunProgress {
     /// Time of the latest workflow task, in seconds and nanoseconds. `None` before the first.
     task: Option<(i64, i32)>,
     events: u32,
@@ -73,7 +73,7 @@ struct Progress {
     ahead: bool,
 }
 
-impl Progress {
+impl RunProgress {
     fn after(before: Option<Self>, activation: &WorkflowActivation) -> Self {
         let task = activation.timestamp.as_ref().map(|time| (time.seconds, time.nanos));
         let events = activation.history_length;
@@ -107,7 +107,7 @@ impl WorkerInterceptor for EvictAfterQuery {
             }
         }
         if resumed {
-            let progress = Progress::after(runs.get(run).copied(), activation);
+            let progress = RunProgress::after(runs.get(run).copied(), activation);
             runs.insert(run.clone(), progress);
         }
         Ok(())
@@ -125,7 +125,7 @@ mod tests {
         let mut progress = None;
         activations.map(|(task, history_length)| {
             let timestamp = task.map(|second| (UNIX_EPOCH + Duration::from_secs(second)).into());
-            let next = Progress::after(
+            let next = RunProgress::after(
                 progress,
                 &WorkflowActivation { timestamp, history_length, ..WorkflowActivation::default() },
             );

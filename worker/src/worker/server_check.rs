@@ -17,7 +17,7 @@ const OLDEST: (u32, u32) = (1, 28);
 ///
 /// # Errors
 /// The namespace does not exist. We report this here because the SDK's error has no remedy.
-pub async fn check(client: &Client) -> anyhow::Result<()> {
+pub async fn check_server(client: &Client) -> anyhow::Result<()> {
     let namespace = client.namespace();
     let request = DescribeNamespaceRequest { namespace: namespace.clone(), ..Default::default() }.into_request();
     let described = WorkflowService::describe_namespace(&mut client.clone(), request).await;

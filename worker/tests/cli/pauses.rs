@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 use tempfile::TempDir;
-use tidings_store::Sqlite;
+use tidings_store::SqliteStore;
 
 use crate::run;
 
@@ -12,7 +12,8 @@ const BY: [&str; 4] = ["--by", "ann", "--why", "wrong prices"];
 
 async fn migrated() -> TempDir {
     let folder = TempDir::new().unwrap();
-    let store = Sqlite::connect(&format!("sqlite://{}/.tidings/tidings.db", folder.path().display())).await.unwrap();
+    let store =
+        SqliteStore::connect(&format!("sqlite://{}/.tidings/tidings.db", folder.path().display())).await.unwrap();
     store.migrate().await.unwrap();
     fs::write(folder.path().join("tidings.toml"), "[digest.activity]\ncadence = \"daily 08:00\"\n").unwrap();
     folder

@@ -4,8 +4,8 @@ use std::{fs, os::unix::fs::PermissionsExt as _};
 
 use jiff::Timestamp;
 use tempfile::TempDir;
-use tidings_model::records::{Reason, Recipient, Suppression};
-use tidings_store::{Sqlite, archive::Archive, prelude::*};
+use tidings_model::records::{Recipient, Suppression, SuppressionReason};
+use tidings_store::{SqliteStore, archive::Archive, prelude::*};
 
 use crate::{folder_with, run};
 
@@ -21,7 +21,8 @@ fn recipients_need_a_migrated_database_and_the_error_says_how() {
 async fn recipients_go_to_the_store_and_importing_twice_changes_nothing() {
     let csv = "tenant,user,address,name,zone\nacme,ann,ann@acme.example,Ann,Europe/Berlin\nacme,bob,nowhere,,\n";
     let folder = folder_with("people.csv", csv);
-    let store = Sqlite::connect(&format!("sqlite://{}/.tidings/tidings.db", folder.path().display())).await.unwrap();
+    let store =
+        SqliteStore::connect(&format!("sqlite://{}/.tidings/tidings.db", folder.path().display())).await.unwrap();
     store.migrate().await.unwrap();
     for _ in 0..2 {
         let (code, out, error) = run(folder.path(), &["recipients", "import", "people.csv"], "");
@@ -37,7 +38,8 @@ async fn recipients_go_to_the_store_and_importing_twice_changes_nothing() {
 async fn a_file_without_a_column_leaves_it_and_says_who_is_not_in_it() {
     let all = "tenant,user,address,name,zone,locale\nacme,ann,ann@acme.example,Ann,Asia/Tokyo,ja\nacme,bo,bo@acme.example,,,\n";
     let folder = folder_with("people.csv", all);
-    let store = Sqlite::connect(&format!("sqlite://{}/.tidings/tidings.db", folder.path().display())).await.unwrap();
+    let store =
+        SqliteStore::connect(&format!("sqlite://{}/.tidings/tidings.db", folder.path().display())).await.unwrap();
     store.migrate().await.unwrap();
     let import = ["recipients", "import", "people.csv"];
     assert_eq!(run(folder.path(), &import, "").1, "recipients: 2 accepted, 0 rejected\n");
@@ -94,7 +96,7 @@ async fn a_person_is_shown_without_and_exported_with_addresses() {
     let suppression = Suppression {
         tenant: "acme".into(),
         address: "ann@acme.example".into(),
-        reason: Reason::Complaint,
+        reason: SuppressionReason::Complaint,
         detail: "said so".into(),
         at: Timestamp::UNIX_EPOCH,
     };
@@ -159,7 +161,7 @@ async fn lists_of_other_providers_are_imported_once() {
     assert_eq!((code, error.contains("name the reason with --reason")), (1, true), "{error}");
     let (code, _, error) = run(folder.path(), &[&import[..], &["--reason", "complaint"]].concat(), reports);
     assert_eq!(code, 0, "{error}");
-    assert_eq!(store.suppressed("acme", "carol@acme.example").await.unwrap(), [Reason::Complaint]);
+    assert_eq!(store.suppression_reasons("acme", "carol@acme.example").await.unwrap(), [SuppressionReason::Complaint]);
     let (code, _, error) = run(folder.path(), &import, "mail,reason\n");
     assert_eq!((code, error.contains("no format has the columns mail,reason")), (2, true), "{error}");
 }
@@ -184,7 +186,7 @@ async fn an_address_is_suppressed_by_hand() {
         let (code, out, error) = run(folder.path(), &add, "");
         assert_eq!((code, out.as_str()), (0, said), "{error}");
     }
-    assert_eq!(store.suppressed("acme", "ann@acme.example").await.unwrap(), [Reason::Unsubscribed]);
+    assert_eq!(store.suppression_reasons("acme", "ann@acme.example").await.unwrap(), [SuppressionReason::Unsubscribed]);
     for (arguments, said) in [
         (&["nowhere", "--tenant", "acme", "--reason", "complaint", "--why", "x"][..], "\"nowhere\" is not an address"),
         (&["a@b.example", "--tenant", "acme", "--reason", "complaint"], "--why <TEXT>"),
@@ -227,7 +229,7 @@ async fn an_erasure_names_the_folder_of_an_archive_that_is_away_until_it_is_forg
     fs::remove_dir_all(file.parent().unwrap()).unwrap();
     let erase = ["recipients", "erase", "acme/ann", "--why", "request 812", "--by", "carol", "--dry-run"];
     let (code, _, error) = run(folder.path(), &erase, "");
-    let named = format!("{} (files 2026-08-23/events-033000-00.ndjson.gz to ", archive.name());
+    let named = format!("{} (files 2026-08-23/events-033000-00.ndjson.gz to ", archive.absolute_path());
     assert_eq!((code, error.contains(&named)), (1, true), "{error}");
     let forget = ["upkeep", "forget-archive", "old", "--why", "its files were deleted", "--by", "carol"];
     for expected in [0, 1] {
@@ -241,9 +243,10 @@ const CHOICES: &str = "[digest.activity]\ncadence = \"daily 08:00\"\nchoices = [
                        [tenant.acme]\nzone = \"Europe/Berlin\"\nquiet = [\"22:00-07:00\"]";
 
 /// A folder with digest types to choose for, and its store.
-async fn choosing() -> (TempDir, Sqlite) {
+async fn choosing() -> (TempDir, SqliteStore) {
     let folder = folder_with("tidings.toml", CHOICES);
-    let store = Sqlite::connect(&format!("sqlite://{}/.tidings/tidings.db", folder.path().display())).await.unwrap();
+    let store =
+        SqliteStore::connect(&format!("sqlite://{}/.tidings/tidings.db", folder.path().display())).await.unwrap();
     store.migrate().await.unwrap();
     (folder, store)
 }

@@ -2,61 +2,68 @@
 
 use jiff::Timestamp;
 use tidings_model::{
-    command::{Dropped, Due, Flushed, Held, Hold, Order, Release, Released, Reopen, Reopened, Retime, Retimed},
-    pause::Paused,
+    command::{
+        CommandContext, DropResult, DuePreview, FlushResult, HoldCommand, HoldResult, ReleaseCommand, ReleaseResult,
+        ReopenCommand, ReopenResult, RetimeCommand, RetimeResult,
+    },
+    pause::PauseDetails,
     step::Plan,
-    window::Wait,
+    window::WaitReason,
 };
 
 use super::{
-    decide::{deadline, is_due, moved, why},
-    requests::{Drop, Preferences},
-    state::State,
+    decide::{deadline, deadline_reason, describe_move, is_due},
+    requests::{DropRequest, PreferencesState},
+    state::DigestRunState,
     window::spread_if_overdue,
 };
 
 /// Makes the pending events due. Also sends a message now if it is in its undo period or waiting for a better
 /// hour; with `hurries`, also if it is waiting for its next attempt, or if the running attempt turns out to
 /// need another. A digest in delivery and a hold still come first.
-pub(super) fn flush(state: &mut State, order: Order, hurries: bool, now: Timestamp) -> Flushed {
-    let events = state.waiting();
+pub(super) fn flush(state: &mut DigestRunState, order: CommandContext, hurries: bool, now: Timestamp) -> FlushResult {
+    let events = state.waiting_count();
     state.flushed = events > 0;
     let digest = state.delivering.as_mut();
     let hurried = digest.is_some_and(|digest| {
         let waits = hurries && digest.waits_for_attempt(now);
         if waits {
-            digest.hurry();
+            digest.attempt_now();
         }
         digest.flushed |= hurries && digest.is_attempted(now);
         digest.end_undo() || waits || digest.flushed || digest.waits_for_moment(now)
     });
     if state.flushed || hurried {
         if let Some(digest) = &mut state.delivering {
-            digest.note_wait(Wait::Flushed);
+            digest.note_wait(WaitReason::Flushed);
         }
-        state.note("flush", order, now);
+        state.note_command("flush", order, now);
     }
     let held = state.held_until(now).is_some();
-    Flushed { events, behind: state.delivering_id(), held, hurried, paused: paused(state, now) }
+    FlushResult { events, behind: state.delivering_id(), held, hurried, paused: paused(state, now) }
 }
 
-pub(super) fn hold(state: &mut State, hold: Hold, now: Timestamp) -> Held {
-    let held = Held { events: state.waiting(), delivering: state.delivering_id() };
-    if held != Held::default() {
+pub(super) fn hold(state: &mut DigestRunState, hold: HoldCommand, now: Timestamp) -> HoldResult {
+    let held = HoldResult { events: state.waiting_count(), delivering: state.delivering_id() };
+    if held != HoldResult::default() {
         let until = hold.until.map(|until| format!(" (until {until:.0})")).unwrap_or_default();
-        let Order { by, why } = hold.order.clone();
-        state.note("hold", Order { by, why: why + &until }, now);
+        let CommandContext { by, why } = hold.order.clone();
+        state.note_command("hold", CommandContext { by, why: why + &until }, now);
         state.hold = Some(hold);
     }
     held
 }
 
 /// Overdue events go out now, or after the key's share of the spread.
-pub(super) fn release(state: &mut State, Release { order, spread }: Release, now: Timestamp) -> Released {
+pub(super) fn release(
+    state: &mut DigestRunState,
+    ReleaseCommand { order, spread }: ReleaseCommand,
+    now: Timestamp,
+) -> ReleaseResult {
     let held = state.held_until(now).is_some();
     state.hold = None;
     if held {
-        state.note("release", order, now);
+        state.note_command("release", order, now);
     }
     if held && spread {
         let share = state.overdue_share();
@@ -68,13 +75,13 @@ pub(super) fn release(state: &mut State, Release { order, spread }: Release, now
         release_at_once(state, now);
     }
     let due_at = if state.flushed { Some(now) } else { deadline(state) };
-    Released { held, events: state.waiting(), due_at, paused: paused(state, now) }
+    ReleaseResult { held, events: state.waiting_count(), due_at, paused: paused(state, now) }
 }
 
 /// Sends overdue events at any hour, because an operator named this key.
-fn release_at_once(state: &mut State, now: Timestamp) {
+fn release_at_once(state: &mut DigestRunState, now: Timestamp) {
     if let Some(digest) = &mut state.delivering {
-        digest.note_wait(Wait::Released);
+        digest.note_wait(WaitReason::Released);
     }
     let overdue = state.plan().is_some_and(|plan| is_due(state, plan, now));
     if let Some(open) = &mut state.open {
@@ -82,15 +89,15 @@ fn release_at_once(state: &mut State, now: Timestamp) {
     }
 }
 
-fn paused(state: &State, now: Timestamp) -> Option<Paused> {
+fn paused(state: &DigestRunState, now: Timestamp) -> Option<PauseDetails> {
     state.pause(now).map(|pause| pause.paused.clone())
 }
 
 /// The `close` step writes the audit entry.
-pub(super) fn discard(state: &mut State, order: Order) -> Dropped {
-    let dropped = Dropped { events: state.waiting(), delivering: state.delivering_id() };
-    if dropped != Dropped::default() {
-        state.drop = Some(Drop { order, events: state.pending.len() });
+pub(super) fn discard(state: &mut DigestRunState, order: CommandContext) -> DropResult {
+    let dropped = DropResult { events: state.waiting_count(), delivering: state.delivering_id() };
+    if dropped != DropResult::default() {
+        state.drop = Some(DropRequest { order, events: state.pending.len() });
         state.hold = None;
         state.flushed = false;
     }
@@ -98,38 +105,42 @@ pub(super) fn discard(state: &mut State, order: Order) -> Dropped {
 }
 
 /// Without a time in the command, plans the window again with the current configuration and preferences.
-pub(super) fn retime(state: &mut State, Retime { order, at }: Retime, now: Timestamp) -> Retimed {
+pub(super) fn retime(
+    state: &mut DigestRunState,
+    RetimeCommand { order, at }: RetimeCommand,
+    now: Timestamp,
+) -> RetimeResult {
     let was = deadline(state);
-    let (Some(_), Some(open)) = (was, &mut state.open) else { return retimed(state, was) };
+    let (Some(_), Some(open)) = (was, &mut state.open) else { return retime_result(state, was) };
     match (at, open.plan.take()) {
         (Some(at), Some(plan)) => {
-            let moved = moved(at, plan.due_at);
+            let moved = describe_move(at, plan.due_at);
             let why = format!("retimed by {}: {} -> {at:.0}", order.by, order.why);
             open.set_plan(Plan { due_at: at, why, slide: None, ..plan });
             // Use this exact hour, not the next good one, until another plan moves the deadline.
             open.released = true;
             open.not_before = None;
             open.deferrals.clear();
-            state.note("retime", Order { why: format!("{}: {moved}", order.why), ..order }, now);
+            state.note_command("retime", CommandContext { why: format!("{}: {moved}", order.why), ..order }, now);
         }
         (_, plan) => {
             open.plan = plan;
             state.retiming = Some(order);
         }
     }
-    retimed(state, was)
+    retime_result(state, was)
 }
 
-pub(super) fn retimed(state: &State, was: Option<Timestamp>) -> Retimed {
-    Retimed { events: state.waiting(), was, due_at: deadline(state), why: why(state) }
+pub(super) fn retime_result(state: &DigestRunState, was: Option<Timestamp>) -> RetimeResult {
+    RetimeResult { events: state.waiting_count(), was, due_at: deadline(state), why: deadline_reason(state) }
 }
 
-pub(super) fn due(state: &State) -> Option<Due> {
+pub(super) fn due_events(state: &DigestRunState) -> Option<DuePreview> {
     let open = state.open.as_ref()?;
     let events = state.pending.head(state.pending.page_len(usize::MAX));
     let more = state.collected() - open.stashed - events.len() as u64;
     let plan = open.plan.as_ref();
-    Some(Due {
+    Some(DuePreview {
         window: open.window.clone(),
         events,
         more,
@@ -140,8 +151,8 @@ pub(super) fn due(state: &State) -> Option<Due> {
 }
 
 /// Returns a refusal if this is not possible now.
-pub(super) fn reopen(state: &mut State, reopen: Reopen, now: Timestamp) -> Option<Reopened> {
-    let refused = |why: String| Some(Reopened { events: 0, refused: Some(why) });
+pub(super) fn reopen(state: &mut DigestRunState, reopen: ReopenCommand, now: Timestamp) -> Option<ReopenResult> {
+    let refused = |why: String| Some(ReopenResult { events: 0, refused: Some(why) });
     let asked = state.reopen.as_ref().filter(|other| other.answer.is_none()).map(|other| other.request.digest_id);
     if let Some(digest) = state.delivering_id().or(asked) {
         return refused(format!("digest {digest} is being delivered; try again when it has ended"));
@@ -159,19 +170,19 @@ pub(super) fn reopen(state: &mut State, reopen: Reopen, now: Timestamp) -> Optio
 
 /// Sends a digest waiting for its next attempt now instead of resuming it, because an operator named it by
 /// its id.
-pub(super) fn hurry(state: &mut State, order: Order, now: Timestamp) -> Reopened {
-    let Some(digest) = &mut state.delivering else { return Reopened::default() };
-    digest.hurry();
+pub(super) fn hurry_delivery(state: &mut DigestRunState, order: CommandContext, now: Timestamp) -> ReopenResult {
+    let Some(digest) = &mut state.delivering else { return ReopenResult::default() };
+    digest.attempt_now();
     let events = digest.items;
-    state.note("retry", order, now);
-    Reopened { events, refused: None }
+    state.note_command("retry", order, now);
+    ReopenResult { events, refused: None }
 }
 
 /// Call this after preferences changed, or after a pause started or ended. Plans the open window again, and
 /// checks a digest waiting for a pause.
-pub(super) fn facts_changed(state: &mut State, now: Timestamp) {
-    if state.open.is_some() || state.waiting() > 0 {
-        state.preferences = Preferences::Changed;
+pub(super) fn facts_changed(state: &mut DigestRunState, now: Timestamp) {
+    if state.open.is_some() || state.waiting_count() > 0 {
+        state.preferences = PreferencesState::Changed;
     }
     if let Some(digest) = &mut state.delivering {
         digest.look_again(now);

@@ -6,19 +6,22 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tidings_model::{
-    command::Reopened,
-    records::Actor,
+    command::ReopenResult,
+    records::AuditActor,
     settings::RETRY_DELAYS,
-    step::{PauseWait, RenderInput, Rendered, ReopenInput, Resumed, SendInput, Sent, TooLarge, UnrecordedEnd},
-    window::{Goes, Wait, Window},
+    step::{
+        PauseWait, RenderAnswer, RenderInput, ReopenAnswer, ReopenInput, SendAnswer, SendDigestInput, TooLarge,
+        UnrecordedEnd,
+    },
+    window::{SendMoment, WaitReason, Window},
 };
 
-use super::state::{State, is_default};
-use crate::driver::after;
+use super::state::{DigestRunState, is_default};
+use crate::driver::after_delay;
 
 #[expect(clippy::struct_excessive_bools, reason = "facts of their own, under the names of states that are kept")]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Delivering {
+pub(crate) struct DigestDelivery {
     pub window: Window,
     pub items: u64,
     pub groups: u64,
@@ -62,10 +65,10 @@ pub(crate) struct Delivering {
     /// Most recent wait. Once it is [at once](Goes::AtOnce), it stays: the hour no longer matters for this
     /// digest.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub wait: Wait,
+    pub wait: WaitReason,
 }
 
-impl Delivering {
+impl DigestDelivery {
     pub const fn new(window: Window, items: u64, groups: u64) -> Self {
         Self {
             window,
@@ -85,7 +88,7 @@ impl Delivering {
             signalled: false,
             flushed: false,
             moment: None,
-            wait: Wait::FirstDeadline,
+            wait: WaitReason::FirstDeadline,
         }
     }
 
@@ -95,7 +98,7 @@ impl Delivering {
         self.not_before.max(self.undo_until).max(moment).filter(|at| *at > now)
     }
 
-    pub fn note_wait(&mut self, wait: Wait) {
+    pub fn note_wait(&mut self, wait: WaitReason) {
         if !self.is_hurried() {
             self.wait = wait;
         }
@@ -118,11 +121,11 @@ impl Delivering {
     }
 
     /// Makes the next attempt due, at any hour. Resets the retry delays.
-    pub fn hurry(&mut self) {
+    pub fn attempt_now(&mut self) {
         self.flushed = false;
         self.not_before = None;
         self.attempts = 0;
-        self.note_wait(Wait::Flushed);
+        self.note_wait(WaitReason::Flushed);
     }
 
     /// Returns `true` if waiting for a better hour, but an urgent event may override this.
@@ -131,7 +134,7 @@ impl Delivering {
     }
 
     fn is_hurried(&self) -> bool {
-        self.wait.goes() == Goes::AtOnce
+        self.wait.send_moment() == SendMoment::AtOnce
     }
 
     /// Starts the undo period of the first message.
@@ -140,9 +143,9 @@ impl Delivering {
         if self.too_large.is_none()
             && let Some(undo) = self.undo
         {
-            let at = after(now, undo);
+            let at = after_delay(now, undo);
             self.undo_until = Some(at);
-            self.note_wait(Wait::Undo);
+            self.note_wait(WaitReason::Undo);
             self.why = format!("waits until {at:.0}; tidings digest drop takes it back");
         }
     }
@@ -157,10 +160,10 @@ impl Delivering {
     }
 
     pub fn wait_for(&mut self, share: Duration, why: &str, now: Timestamp) {
-        let at = after(now, share);
+        let at = after_delay(now, share);
         if self.not_before.max(self.moment).is_none_or(|not_before| not_before < at) {
             self.not_before = Some(at);
-            self.note_wait(Wait::HoldOfMany);
+            self.note_wait(WaitReason::HoldOfMany);
             self.why = format!("{why}; spread -> {at:.0}");
         }
     }
@@ -172,41 +175,41 @@ impl Delivering {
         // Don't clear it: we did wait for a better hour, so events since then should form one digest.
         self.moment = self.moment.map(|moment| moment.min(now));
         if let Some(pause) = &self.pause {
-            let at = after(now, pause.share);
+            let at = after_delay(now, pause.share);
             self.not_before = self.not_before.map(|not_before| not_before.min(at));
         }
     }
 }
 
-pub(super) fn render_input(state: &State, asked_at: Timestamp) -> Option<RenderInput> {
+pub(super) fn render_input(state: &DigestRunState, asked_at: Timestamp) -> Option<RenderInput> {
     let digest = state.delivering.as_ref()?;
     let (window, too_large) = (digest.window.clone(), digest.too_large.clone());
     Some(RenderInput { asked_at, window, stored: digest.stored && too_large.is_none(), too_large })
 }
 
 /// Leaves it to the next attempt, like earlier versions. Only for runs without the patch.
-pub(super) fn leave_to_attempt(state: &mut State) {
+pub(super) fn leave_to_attempt(state: &mut DigestRunState) {
     if let Some(digest) = &mut state.delivering {
         digest.rendered = true;
     }
 }
 
-pub(super) fn apply_render(state: &mut State, _: &RenderInput, answer: Rendered, now: Timestamp) {
+pub(super) fn apply_render(state: &mut DigestRunState, _: &RenderInput, answer: RenderAnswer, now: Timestamp) {
     let Some(digest) = &mut state.delivering else { return };
     match answer {
-        Rendered::Stored => digest.note_rendered(now),
-        Rendered::Nothing(closed) => state.end_delivery(closed),
+        RenderAnswer::Stored => digest.note_rendered(now),
+        RenderAnswer::Nothing(closed) => state.end_delivery(closed),
     }
 }
 
-pub(super) fn begin_send(state: &mut State, asked_at: Timestamp) -> Option<SendInput> {
+pub(super) fn begin_send(state: &mut DigestRunState, asked_at: Timestamp) -> Option<SendDigestInput> {
     let digest = state.delivering.as_mut()?;
     if state.hold.is_some() {
-        digest.note_wait(Wait::Hold);
+        digest.note_wait(WaitReason::Hold);
     }
     (digest.signalled, digest.flushed) = (false, false);
     digest.end_undo();
-    Some(SendInput {
+    Some(SendDigestInput {
         asked_at,
         window: digest.window.clone(),
         failed: digest.attempts,
@@ -218,32 +221,32 @@ pub(super) fn begin_send(state: &mut State, asked_at: Timestamp) -> Option<SendI
     })
 }
 
-pub(super) fn apply_send(state: &mut State, _: &SendInput, answer: Sent, now: Timestamp) {
+pub(super) fn apply_send(state: &mut DigestRunState, _: &SendDigestInput, answer: SendAnswer, now: Timestamp) {
     // Events already moved to the ledger are not compared again, so treat an urgent one as new.
     let is_urgent = state.open.as_ref().is_some_and(|open| open.urgent_at.is_some());
     let Some(digest) = &mut state.delivering else { return };
     digest.unrecorded = None;
-    digest.waits = matches!(answer, Sent::Waiting { pause: None, too_large: None, moment: false, .. });
+    digest.waits = matches!(answer, SendAnswer::Waiting { pause: None, too_large: None, moment: false, .. });
     match answer {
-        Sent::Closed { closed, returned } => {
+        SendAnswer::Closed { closed, returned } => {
             state.end_delivery(closed);
             state.note_returned(returned);
         }
-        Sent::Deferred { why, again_in } => {
+        SendAnswer::Deferred { why, again_in } => {
             let delay = again_in.unwrap_or_else(|| default_delay(digest.attempts));
             digest.attempts += 1;
-            digest.not_before = Some(after(now, delay));
+            digest.not_before = Some(after_delay(now, delay));
             digest.moment = None;
-            digest.note_wait(if is_urgent { Wait::Urgent } else { Wait::Retry });
+            digest.note_wait(if is_urgent { WaitReason::Urgent } else { WaitReason::Retry });
             digest.why = why;
             digest.pause = None;
             if digest.flushed {
-                digest.hurry();
+                digest.attempt_now();
             }
         }
-        Sent::Waiting { until, why, moment: true, .. } => {
+        SendAnswer::Waiting { until, why, moment: true, .. } => {
             if is_urgent {
-                digest.note_wait(Wait::Urgent);
+                digest.note_wait(WaitReason::Urgent);
             }
             digest.moment = Some(until);
             digest.why = why;
@@ -252,13 +255,13 @@ pub(super) fn apply_send(state: &mut State, _: &SendInput, answer: Sent, now: Ti
                 digest.look_again(now);
             }
         }
-        Sent::Waiting { until, why, pause, too_large, moment: false } => {
+        SendAnswer::Waiting { until, why, pause, too_large, moment: false } => {
             if let Some(attempt) = too_large {
                 digest.rendered = false;
                 digest.too_large = Some(TooLarge { attempt, why: why.clone() });
             }
             digest.not_before = Some(until);
-            digest.note_wait(if pause.is_some() { Wait::PauseOfOperator } else { Wait::Breaker });
+            digest.note_wait(if pause.is_some() { WaitReason::PauseOfOperator } else { WaitReason::Breaker });
             digest.why = why;
             digest.pause = pause;
             // The attempt may have read the store before the pause ended.
@@ -266,8 +269,8 @@ pub(super) fn apply_send(state: &mut State, _: &SendInput, answer: Sent, now: Ti
                 digest.look_again(now);
             }
         }
-        Sent::Unrecorded(end) => {
-            digest.why = end.why();
+        SendAnswer::Unrecorded(end) => {
+            digest.why = end.describe_wait();
             digest.unrecorded = Some(end);
         }
     }
@@ -278,23 +281,23 @@ fn default_delay(attempts: u32) -> Duration {
     RETRY_DELAYS[nth.min(RETRY_DELAYS.len() - 1)]
 }
 
-pub(super) fn reopen_input(state: &State, asked_at: Timestamp) -> Option<ReopenInput> {
+pub(super) fn reopen_input(state: &DigestRunState, asked_at: Timestamp) -> Option<ReopenInput> {
     Some(ReopenInput { asked_at, key: state.key.clone()?, reopen: state.reopen.as_ref()?.request.clone() })
 }
 
 /// Starts delivering the resumed digest, and keeps the result for the operator. A digest recovered by Tidings
 /// itself should wait for a good hour.
-pub(super) fn apply_reopen(state: &mut State, asked: &ReopenInput, answer: Resumed, _: Timestamp) {
+pub(super) fn apply_reopen(state: &mut DigestRunState, asked: &ReopenInput, answer: ReopenAnswer, _: Timestamp) {
     let answer = match answer {
-        Resumed::Claimed { window, items, groups } => {
+        ReopenAnswer::Claimed { window, items, groups } => {
             state.take_back(asked.reopen.digest_id);
-            let digest = Delivering::new(window, items, groups);
-            let by_itself = asked.reopen.order.by == Actor::Tidings.as_str();
-            let wait = if by_itself { Wait::LateWorker } else { Wait::Flushed };
-            state.delivering = Some(Delivering { wait, ..digest });
-            Reopened { events: items, refused: None }
+            let digest = DigestDelivery::new(window, items, groups);
+            let by_itself = asked.reopen.order.by == AuditActor::Tidings.as_str();
+            let wait = if by_itself { WaitReason::LateWorker } else { WaitReason::Flushed };
+            state.delivering = Some(DigestDelivery { wait, ..digest });
+            ReopenResult { events: items, refused: None }
         }
-        Resumed::Refused { why } => Reopened { events: 0, refused: Some(why) },
+        ReopenAnswer::Refused { why } => ReopenResult { events: 0, refused: Some(why) },
     };
     if let Some(reopening) = &mut state.reopen {
         reopening.answer = Some(answer);

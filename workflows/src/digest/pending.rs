@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use tidings_model::{Content, Event, Retract};
+use tidings_model::{Event, EventContent, Retract};
 
 /// Limit per activity call. A window also keeps at most this many events in workflow state.
 pub const PAGE_EVENTS: usize = 500;
@@ -12,7 +12,7 @@ pub const PAGE_EVENTS: usize = 500;
 pub const PAGE_BYTES: usize = 256 * 1024;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Arrival {
+pub(crate) struct EventArrival {
     pub at: Timestamp,
     /// Start of the run, if the event arrived in its first workflow task. The plan and the ledger use this
     /// time; the workflow's own decisions use `at`.
@@ -26,20 +26,20 @@ pub(crate) struct Arrival {
 
 /// Ordered by arrival, each `event_id` once.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(from = "VecDeque<Arrival>", into = "VecDeque<Arrival>")]
-pub(crate) struct Pending {
-    arrivals: VecDeque<Arrival>,
+#[serde(from = "VecDeque<EventArrival>", into = "VecDeque<EventArrival>")]
+pub(crate) struct PendingEvents {
+    arrivals: VecDeque<EventArrival>,
     ids: BTreeSet<String>,
     bytes: usize,
 }
 
-impl Arrival {
+impl EventArrival {
     pub fn opens_at(&self) -> Timestamp {
         self.started_at.unwrap_or(self.at)
     }
 }
 
-impl Pending {
+impl PendingEvents {
     /// Appends an event. If its id is already pending, merges different content into the existing event,
     /// which keeps its place. Returns `false` if nothing changed.
     pub fn push(&mut self, event: Event, at: Timestamp, started_at: Option<Timestamp>) -> bool {
@@ -48,7 +48,7 @@ impl Pending {
         }
         let bytes = size(&event);
         self.bytes += bytes;
-        self.arrivals.push_back(Arrival { at, started_at, event, bytes });
+        self.arrivals.push_back(EventArrival { at, started_at, event, bytes });
         true
     }
 
@@ -69,11 +69,11 @@ impl Pending {
         self.events().find(|event| event.event_id == event_id)
     }
 
-    pub fn first(&self) -> Option<&Arrival> {
+    pub fn first(&self) -> Option<&EventArrival> {
         self.arrivals.front()
     }
 
-    pub fn last(&self) -> Option<&Arrival> {
+    pub fn last(&self) -> Option<&EventArrival> {
         self.arrivals.back()
     }
 
@@ -93,9 +93,9 @@ impl Pending {
             Retract::EventUntil { .. } | Retract::Entity { .. } => true,
         };
         let covers = |retract: &Retract, event: &Event| retract.covers(event) && in_time(retract, event);
-        let covered = |arrival: &&Arrival| retracts.iter().any(|retract| covers(retract, &arrival.event));
+        let covered = |arrival: &&EventArrival| retracts.iter().any(|retract| covers(retract, &arrival.event));
         let mut bytes = 0;
-        let fits = |arrival: &&Arrival| {
+        let fits = |arrival: &&EventArrival| {
             let first = bytes == 0;
             bytes += arrival.bytes;
             first || bytes <= PAGE_BYTES
@@ -118,15 +118,15 @@ impl Pending {
     }
 
     /// Skips the first `count` events.
-    pub fn contents_after(&self, count: usize) -> (Vec<String>, Vec<Content>) {
+    pub fn contents_after(&self, count: usize) -> (Vec<String>, Vec<EventContent>) {
         contents(self.events().skip(count))
     }
 
-    pub fn urgent_contents(&self) -> (Vec<String>, Vec<Content>) {
+    pub fn urgent_contents(&self) -> (Vec<String>, Vec<EventContent>) {
         contents(self.events().filter(|event| event.urgent))
     }
 
-    pub fn with_contents(&self, contents: &BTreeMap<&str, &Content>) -> Vec<String> {
+    pub fn with_contents(&self, contents: &BTreeMap<&str, &EventContent>) -> Vec<String> {
         self.ids_of(|event| contents.get(event.event_id.as_str()).is_some_and(|asked| event.content() == **asked))
     }
 
@@ -141,7 +141,7 @@ impl Pending {
     /// How many of the first `most` events fit into a page. At least one, if any is pending.
     pub fn page_len(&self, most: usize) -> usize {
         let mut bytes = 0;
-        let fits = |arrival: &&Arrival| {
+        let fits = |arrival: &&EventArrival| {
             bytes += arrival.bytes;
             bytes <= PAGE_BYTES
         };
@@ -175,7 +175,7 @@ impl Pending {
         }
     }
 
-    fn take_head(&mut self, count: usize) -> Vec<Arrival> {
+    fn take_head(&mut self, count: usize) -> Vec<EventArrival> {
         let head: Vec<_> = self.arrivals.drain(..count.min(self.arrivals.len())).collect();
         for arrival in &head {
             self.ids.remove(&arrival.event.event_id);
@@ -184,7 +184,7 @@ impl Pending {
         head
     }
 
-    pub fn unchanged(&self, events: &[Event]) -> Vec<String> {
+    pub fn unchanged_ids(&self, events: &[Event]) -> Vec<String> {
         let asked: BTreeMap<_, _> = events.iter().map(|event| (event.event_id.as_str(), event)).collect();
         self.ids_of(|event| asked.get(event.event_id.as_str()).is_some_and(|asked| *asked == event))
     }
@@ -193,7 +193,7 @@ impl Pending {
         self.events().take(count).filter(|event| event_ids.contains(&event.event_id)).count()
     }
 
-    pub fn forget(&mut self, event_ids: &[String]) {
+    pub fn remove_ids(&mut self, event_ids: &[String]) {
         let known: BTreeSet<_> = event_ids.iter().collect();
         self.arrivals.retain(|arrival| !known.contains(&arrival.event.event_id));
         self.ids.retain(|id| !known.contains(id));
@@ -201,7 +201,7 @@ impl Pending {
     }
 }
 
-fn contents<'a>(events: impl Iterator<Item = &'a Event>) -> (Vec<String>, Vec<Content>) {
+fn contents<'a>(events: impl Iterator<Item = &'a Event>) -> (Vec<String>, Vec<EventContent>) {
     events.take(PAGE_EVENTS).map(|event| (event.event_id.clone(), event.content())).unzip()
 }
 
@@ -209,8 +209,8 @@ fn size(event: &Event) -> usize {
     serde_json::to_vec(event).map_or(0, |json| json.len())
 }
 
-impl From<VecDeque<Arrival>> for Pending {
-    fn from(mut arrivals: VecDeque<Arrival>) -> Self {
+impl From<VecDeque<EventArrival>> for PendingEvents {
+    fn from(mut arrivals: VecDeque<EventArrival>) -> Self {
         let ids = arrivals.iter().map(|arrival| arrival.event.event_id.clone()).collect();
         for arrival in &mut arrivals {
             arrival.bytes = size(&arrival.event);
@@ -220,8 +220,8 @@ impl From<VecDeque<Arrival>> for Pending {
     }
 }
 
-impl From<Pending> for VecDeque<Arrival> {
-    fn from(pending: Pending) -> Self {
+impl From<PendingEvents> for VecDeque<EventArrival> {
+    fn from(pending: PendingEvents) -> Self {
         pending.arrivals
     }
 }
@@ -245,8 +245,8 @@ mod tests {
     }
 
     /// Events of these sizes. The one with id `n` arrived in second `n`.
-    fn pending(bytes: impl IntoIterator<Item = usize>) -> Pending {
-        let mut pending = Pending::default();
+    fn pending(bytes: impl IntoIterator<Item = usize>) -> PendingEvents {
+        let mut pending = PendingEvents::default();
         for (id, bytes) in bytes.into_iter().enumerate() {
             pending.push(event(id, bytes), second(id), None);
         }
@@ -301,8 +301,8 @@ mod tests {
         assert_eq!(pending.urgent_at(usize::MAX), None);
         pending.push(Event { urgent: true, ..event(600, 200) }, second(600), Some(second(550)));
         assert_eq!((pending.urgent_at(501), pending.urgent_at(502)), (None, Some(second(600))));
-        assert_eq!(pending.last().map(Arrival::opens_at), Some(second(550)));
-        assert_eq!((pending.len(), pending.is_empty(), Pending::default().is_empty()), (502, false, true));
+        assert_eq!(pending.last().map(EventArrival::opens_at), Some(second(550)));
+        assert_eq!((pending.len(), pending.is_empty(), PendingEvents::default().is_empty()), (502, false, true));
     }
 
     /// The event with another title, a second later.
@@ -330,7 +330,7 @@ mod tests {
         let mut pending = pending([200; 3]);
         let asked = pending.head(2);
         pending.push(corrected(&asked[0]), second(9), None);
-        assert_eq!(pending.unchanged(&asked), ["1"]);
+        assert_eq!(pending.unchanged_ids(&asked), ["1"]);
         pending.drop_taken(&asked, 2);
         assert_eq!(pending.head(3), [event(2, 200), corrected(&asked[0])]);
         assert_eq!(pending.bytes(), 200 + size(&corrected(&asked[0])));
@@ -340,7 +340,7 @@ mod tests {
     fn the_bytes_are_those_of_the_events_that_are_left() {
         let events: Vec<Event> = (0..6).map(|number| event(number, 200 + number)).collect();
         let bytes_of = |events: &[Event]| events.iter().map(size).sum::<usize>();
-        let mut pending = Pending::default();
+        let mut pending = PendingEvents::default();
         for event in &events {
             assert!(pending.push(event.clone(), Timestamp::UNIX_EPOCH, None));
         }
@@ -348,11 +348,11 @@ mod tests {
         assert_eq!(pending.bytes(), bytes_of(&events));
         pending.drop_head(2);
         assert_eq!(pending.bytes(), bytes_of(&events[2..]));
-        pending.forget(&[events[3].event_id.clone()]);
+        pending.remove_ids(&[events[3].event_id.clone()]);
         let left = [&events[2..3], &events[4..]].concat();
         assert_eq!((pending.bytes(), pending.head(9)), (bytes_of(&left), left.clone()));
         assert!(pending.push(events[3].clone(), Timestamp::UNIX_EPOCH, None));
-        let carried: Pending = serde_json::from_str(&serde_json::to_string(&pending).unwrap()).unwrap();
+        let carried: PendingEvents = serde_json::from_str(&serde_json::to_string(&pending).unwrap()).unwrap();
         assert_eq!(carried, pending);
     }
 }

@@ -7,9 +7,9 @@ use tidings_model::{
     step::{AuditInput, DeadLettersInput, RetractInput},
 };
 
-use super::{pending::PAGE_EVENTS, state::State};
+use super::{pending::PAGE_EVENTS, state::DigestRunState};
 
-pub(super) fn retract_input(state: &State, asked_at: Timestamp) -> Option<RetractInput> {
+pub(super) fn retract_input(state: &DigestRunState, asked_at: Timestamp) -> Option<RetractInput> {
     let retracts: Vec<_> = state.retracts.iter().take(PAGE_EVENTS).cloned().collect();
     let events = state.covered_by(&retracts);
     let window = if events.is_empty() { None } else { state.window(asked_at) };
@@ -24,9 +24,9 @@ pub(super) fn retract_input(state: &State, asked_at: Timestamp) -> Option<Retrac
 }
 
 /// A retract stays until it covers no more pending events.
-pub(super) fn apply_retract(state: &mut State, done: &RetractInput, (): (), _: Timestamp) {
-    let ids = state.pending.unchanged(&done.events);
-    state.forget(&ids);
+pub(super) fn apply_retract(state: &mut DigestRunState, done: &RetractInput, (): (), _: Timestamp) {
+    let ids = state.pending.unchanged_ids(&done.events);
+    state.forget_events(&ids);
     if state.covered_by(&done.retracts).is_empty() {
         for retract in &done.retracts {
             state.forget_retract(retract);
@@ -34,11 +34,11 @@ pub(super) fn apply_retract(state: &mut State, done: &RetractInput, (): (), _: T
     }
 }
 
-pub(super) fn audit_input(state: &State, _: Timestamp) -> Option<AuditInput> {
+pub(super) fn audit_input(state: &DigestRunState, _: Timestamp) -> Option<AuditInput> {
     Some(AuditInput { key: state.key.clone()?, notes: state.audit_notes.clone() })
 }
 
-pub(super) fn apply_audit(state: &mut State, done: &AuditInput, (): (), _: Timestamp) {
+pub(super) fn apply_audit(state: &mut DigestRunState, done: &AuditInput, (): (), _: Timestamp) {
     state.audit_notes.drain(..done.notes.len().min(state.audit_notes.len()));
 }
 
@@ -48,7 +48,7 @@ const MAX_BYTES: usize = 256 * 1024;
 /// Later dead letters are only counted, but remain in the run's history.
 const MAX_LETTERS: usize = 500;
 
-pub(super) fn keep_dead_letter(state: &mut State, mut letter: DeadLetter) {
+pub(super) fn keep_dead_letter(state: &mut DigestRunState, mut letter: DeadLetter) {
     state.malformed += 1;
     if state.dead_letters.len() >= MAX_LETTERS {
         return;
@@ -61,11 +61,11 @@ pub(super) fn keep_dead_letter(state: &mut State, mut letter: DeadLetter) {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the driver asks every step for an optional input")]
-pub(super) fn dead_letters_input(state: &State, workflow_id: String) -> Option<DeadLettersInput> {
+pub(super) fn dead_letters_input(state: &DigestRunState, workflow_id: String) -> Option<DeadLettersInput> {
     Some(DeadLettersInput { workflow_id, run_id: state.first_run_id.clone(), letters: state.dead_letters.clone() })
 }
 
-pub(super) fn apply_dead_letters(state: &mut State, done: &DeadLettersInput, (): (), _: Timestamp) {
+pub(super) fn apply_dead_letters(state: &mut DigestRunState, done: &DeadLettersInput, (): (), _: Timestamp) {
     state.dead_letters.drain(..done.letters.len().min(state.dead_letters.len()));
 }
 
@@ -86,20 +86,20 @@ mod tests {
     }
 
     /// A state that got these firings, and a retract by id after the first of them.
-    fn after_retract(firings: &[i64], add: fn(&mut State, Event)) -> State {
+    fn after_retract(firings: &[i64], add: fn(&mut DigestRunState, Event)) -> DigestRunState {
         let key = Key::new("acme".into(), "alerts".into(), "ann".into()).unwrap();
-        let mut state = State::new(Some(key), "run".into());
+        let mut state = DigestRunState::new(Some(key), "run".into());
         for (number, seconds) in firings.iter().enumerate() {
             add(&mut state, firing(*seconds));
             if number == 0 {
-                state.retract(Retract::Event("fp".into()));
+                state.add_retract(Retract::Event("fp".into()));
             }
         }
         state
     }
 
     /// The pending events, and those that the ledger is to take out, before and after the step.
-    fn step(mut state: State) -> (Vec<Event>, Vec<Event>) {
+    fn step(mut state: DigestRunState) -> (Vec<Event>, Vec<Event>) {
         let asked = retract_input(&state, BEGIN).unwrap();
         let covered = asked.events.clone();
         apply_retract(&mut state, &asked, (), BEGIN);
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn what_comes_after_its_retract_and_occurred_later_is_new() {
-        let add = |state: &mut State, event| state.add(event, BEGIN, None);
+        let add = |state: &mut DigestRunState, event| state.add_event(event, BEGIN, None);
         assert_eq!(step(after_retract(&[0], add)), (vec![firing(0)], vec![]));
         assert_eq!(step(after_retract(&[0, 0], add)), (vec![firing(0)], vec![]), "a repetition");
         assert_eq!(step(after_retract(&[5, 0], add)), (vec![firing(5)], vec![]), "it occurred before");
@@ -120,9 +120,9 @@ mod tests {
 
     #[test]
     fn a_firing_that_comes_while_the_ledger_takes_the_first_one_out_is_new() {
-        let mut state = after_retract(&[0], |state, event| state.add(event, BEGIN, None));
+        let mut state = after_retract(&[0], |state, event| state.add_event(event, BEGIN, None));
         let asked = retract_input(&state, BEGIN).unwrap();
-        state.add(firing(5), BEGIN, None);
+        state.add_event(firing(5), BEGIN, None);
         apply_retract(&mut state, &asked, (), BEGIN);
         assert_eq!((state.pending.into_events(), state.retracts.len()), (vec![firing(5)], 0));
     }
@@ -130,11 +130,11 @@ mod tests {
     #[test]
     fn the_ledger_decides_about_a_firing_after_a_retract_that_found_nothing_pending() {
         let mut state = after_retract(&[], |_, _| ());
-        state.retract(Retract::Event("fp".into()));
+        state.add_retract(Retract::Event("fp".into()));
         assert!(state.is_other_content(&firing(5)));
-        state.add(firing(5), BEGIN, None);
+        state.add_event(firing(5), BEGIN, None);
         assert!(state.is_other_content(&firing(6)));
-        let carried: State = serde_json::from_str(&serde_json::to_string(&state).unwrap()).unwrap();
+        let carried: DigestRunState = serde_json::from_str(&serde_json::to_string(&state).unwrap()).unwrap();
         for state in [state, carried] {
             assert_eq!(state.dated_retracts(), [Retract::Event("fp".into())]);
             assert_eq!(step(state), (vec![], vec![firing(5)]));
@@ -143,20 +143,20 @@ mod tests {
 
     #[test]
     fn a_second_retract_covers_the_firing_in_between() {
-        let mut state = after_retract(&[0, 5], |state, event| state.add(event, BEGIN, None));
-        let until = |seconds| [Retract::Event("fp".into()).until(firing(seconds).occurred_at)];
+        let mut state = after_retract(&[0, 5], |state, event| state.add_event(event, BEGIN, None));
+        let until = |seconds| [Retract::Event("fp".into()).with_until(firing(seconds).occurred_at)];
         assert_eq!(state.dated_retracts(), until(0));
-        state.retract(Retract::Event("fp".into()));
+        state.add_retract(Retract::Event("fp".into()));
         assert_eq!(state.dated_retracts(), until(5));
         assert_eq!(step(state), (vec![firing(5)], vec![]));
     }
 
     #[test]
     fn a_run_that_an_earlier_version_began_knows_the_id_alone() {
-        let add = |state: &mut State, event| state.add_by_id(event, BEGIN, None);
+        let add = |state: &mut DigestRunState, event| state.add_by_id(event, BEGIN, None);
         assert_eq!(step(after_retract(&[0, 5], add)), (vec![firing(0)], vec![]));
         let mut state = after_retract(&[], |_, _| ());
-        state.retract(Retract::Event("fp".into()));
+        state.add_retract(Retract::Event("fp".into()));
         add(&mut state, firing(5));
         assert_eq!(step(state), (vec![firing(5)], vec![]), "whatever came after its retract");
     }
@@ -173,13 +173,13 @@ mod tests {
         }
     }
 
-    fn heads(state: &State) -> Vec<usize> {
+    fn heads(state: &DigestRunState) -> Vec<usize> {
         state.dead_letters.iter().map(|letter| letter.head.len()).collect()
     }
 
     #[test]
     fn letters_keep_their_heads_while_there_is_room() {
-        let mut state = State::new(None, "run".into());
+        let mut state = DigestRunState::new(None, "run".into());
         for (seq, bytes) in [200 * 1024, 56 * 1024 + 1, 56 * 1024, 1, 0].into_iter().enumerate() {
             keep_dead_letter(&mut state, letter(seq as u64, bytes));
         }
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn letters_beyond_the_room_are_counted() {
-        let mut state = State::new(None, "run".into());
+        let mut state = DigestRunState::new(None, "run".into());
         for seq in 0..502 {
             keep_dead_letter(&mut state, letter(seq, 0));
         }
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn letters_that_came_since_stay_when_the_others_are_recorded() {
-        let mut state = State::new(None, "run".into());
+        let mut state = DigestRunState::new(None, "run".into());
         for seq in 0..2 {
             keep_dead_letter(&mut state, letter(seq, 1));
         }

@@ -3,12 +3,12 @@
 //! Runs pass these on as JSON, so workers in other versions must read and write the same fields.
 
 use serde::{Deserialize, Serialize};
-use tidings_model::command::{Order, Reopen, Reopened};
+use tidings_model::command::{CommandContext, ReopenCommand, ReopenResult};
 
 /// The recipient's preferences relative to the open window's plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "PreferencesFields", into = "PreferencesFields")]
-pub(crate) enum Preferences {
+pub(crate) enum PreferencesState {
     /// The plan is up to date.
     #[default]
     Current,
@@ -20,8 +20,8 @@ pub(crate) enum Preferences {
 
 /// Ends everything without a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Drop {
-    pub order: Order,
+pub(crate) struct DropRequest {
+    pub order: CommandContext,
     /// How many events to drop, counted from the first pending one. Later events are kept, unless a run had
     /// to leave all of them behind ([`State::leave_behind`](super::state::State::leave_behind)).
     pub events: usize,
@@ -29,13 +29,13 @@ pub(crate) struct Drop {
 
 /// Keeps the answer until the command returns it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "Reopen", into = "Reopen")]
-pub(crate) struct Reopening {
-    pub request: Reopen,
-    pub answer: Option<Reopened>,
+#[serde(from = "ReopenCommand", into = "ReopenCommand")]
+pub(crate) struct ReopenRequest {
+    pub request: ReopenCommand,
+    pub answer: Option<ReopenResult>,
 }
 
-impl Reopening {
+impl ReopenRequest {
     pub fn is_asked(reopening: Option<&Self>) -> bool {
         reopening.is_some_and(|reopening| reopening.answer.is_none())
     }
@@ -47,14 +47,14 @@ impl Reopening {
     }
 }
 
-impl From<Reopen> for Reopening {
-    fn from(request: Reopen) -> Self {
+impl From<ReopenCommand> for ReopenRequest {
+    fn from(request: ReopenCommand) -> Self {
         Self { request, answer: None }
     }
 }
 
-impl From<Reopening> for Reopen {
-    fn from(reopening: Reopening) -> Self {
+impl From<ReopenRequest> for ReopenCommand {
+    fn from(reopening: ReopenRequest) -> Self {
         reopening.request
     }
 }
@@ -67,7 +67,7 @@ struct PreferencesFields {
     unanswered: bool,
 }
 
-impl From<PreferencesFields> for Preferences {
+impl From<PreferencesFields> for PreferencesState {
     fn from(PreferencesFields { changed, unanswered }: PreferencesFields) -> Self {
         match (changed, unanswered) {
             // Ignore the running plan, because another one will follow.
@@ -78,34 +78,37 @@ impl From<PreferencesFields> for Preferences {
     }
 }
 
-impl From<Preferences> for PreferencesFields {
-    fn from(preferences: Preferences) -> Self {
-        Self { changed: preferences == Preferences::Changed, unanswered: preferences == Preferences::Planning }
+impl From<PreferencesState> for PreferencesFields {
+    fn from(preferences: PreferencesState) -> Self {
+        Self {
+            changed: preferences == PreferencesState::Changed,
+            unanswered: preferences == PreferencesState::Planning,
+        }
     }
 }
 
 pub(crate) mod drop_fields {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
-    use tidings_model::command::Order;
+    use tidings_model::command::CommandContext;
 
-    use super::Drop;
+    use super::DropRequest;
 
     #[derive(Serialize, Deserialize)]
-    struct Fields {
+    struct DropFields {
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        dropping: Option<Order>,
+        dropping: Option<CommandContext>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         dropping_events: Option<usize>,
     }
 
     #[expect(clippy::ref_option, reason = "serde passes the field")]
-    pub fn serialize<S: Serializer>(drop: &Option<Drop>, serializer: S) -> Result<S::Ok, S::Error> {
-        let (dropping, dropping_events) = drop.clone().map(|Drop { order, events }| (order, events)).unzip();
-        Fields { dropping, dropping_events }.serialize(serializer)
+    pub fn serialize<S: Serializer>(drop: &Option<DropRequest>, serializer: S) -> Result<S::Ok, S::Error> {
+        let (dropping, dropping_events) = drop.clone().map(|DropRequest { order, events }| (order, events)).unzip();
+        DropFields { dropping, dropping_events }.serialize(serializer)
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Drop>, D::Error> {
-        let Fields { dropping, dropping_events } = Fields::deserialize(deserializer)?;
-        Ok(dropping.map(|order| Drop { order, events: dropping_events.unwrap_or(usize::MAX) }))
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<DropRequest>, D::Error> {
+        let DropFields { dropping, dropping_events } = DropFields::deserialize(deserializer)?;
+        Ok(dropping.map(|order| DropRequest { order, events: dropping_events.unwrap_or(usize::MAX) }))
     }
 }

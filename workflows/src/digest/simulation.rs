@@ -26,7 +26,7 @@ mod world;
 use step::{Step, step};
 use world::{Model, World};
 
-use super::state::Repetitions;
+use super::state::RepetitionMode;
 
 proptest! {
     #[test]
@@ -41,7 +41,7 @@ proptest! {
     ) {
         let mut world = World::new(Model { max_events, slides, undoes, has_quiet_hours });
         if counts_known {
-            world.state.repetitions = Repetitions::Counted;
+            world.state.repetitions = RepetitionMode::Counted;
         }
         world.commit();
         for step in &steps {

@@ -7,7 +7,7 @@ use temporalio_common::protos::temporal::api::history::v1::WorkflowExecutionStar
 use temporalio_workflow::WorkflowContextView;
 use tidings_model::{Event, Key, Retract};
 
-use super::state::State;
+use super::state::DigestRunState;
 use crate::inbound::{CarriedState, UnreadableState};
 
 /// Stands for "no timeout" when continuing as new: without one, a run would inherit the previous run's
@@ -76,8 +76,8 @@ impl RunInput {
         let continued = !started.continued_execution_run_id.is_empty();
         let carried = CarriedState::from(started.input.map(|input| input.payloads).unwrap_or_default());
         let id = started.workflow_id;
-        let is_own = |state: &State| id.is_empty() || state.key == Key::from_workflow_id(&id).ok();
-        let state = carried.read::<State>(continued)?.filter(is_own);
+        let is_own = |state: &DigestRunState| id.is_empty() || state.key == Key::from_workflow_id(&id).ok();
+        let state = carried.read::<DigestRunState>(continued)?.filter(is_own);
         let Some(state) = state else { return Ok(Self::default()) };
         let retracts = state.dated_retracts();
         let runs = state.open.into_iter().flat_map(|open| open.runs).collect();
@@ -129,7 +129,7 @@ mod tests {
         }))
         .unwrap();
         let retract = Retract::Event("e2".into());
-        let mut state = State::new(None, "first".into());
+        let mut state = DigestRunState::new(None, "first".into());
         assert!(state.pending.push(event.clone(), Timestamp::UNIX_EPOCH, None));
         state.retracts.insert(retract.clone());
         let carried = CarriedState::new(&state).unwrap();

@@ -14,18 +14,18 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tidings_model::{
     Event, Key, Retract,
-    command::{Hold, Order},
+    command::{CommandContext, HoldCommand},
     decode::DeadLetter,
     rules::spread,
-    step::{Note, PauseWait, Plan, Returned, Signs},
-    window::{Closed, Wait, Window},
+    step::{AuditNote, DeadlineInputs, PauseWait, Plan, ReturnedEvents},
+    window::{WaitReason, Window, WindowEnd},
 };
 use uuid::Uuid;
 
 use super::{
-    delivery::Delivering,
-    pending::{Arrival, Pending},
-    requests::{Drop, Preferences, Reopening, drop_fields},
+    delivery::DigestDelivery,
+    pending::{EventArrival, PendingEvents},
+    requests::{DropRequest, PreferencesState, ReopenRequest, drop_fields},
 };
 
 /// Maximum bytes of pending events passed to the next run. Beyond this, we pass a pointer to this run's
@@ -34,20 +34,20 @@ const CARRY_BYTES: usize = 512 * 1024;
 
 /// Older and newer workers read the same JSON.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct State {
+pub(crate) struct DigestRunState {
     /// `None` if the workflow id is not a key. We then reject every signal.
     pub key: Option<Key>,
     pub first_run_id: String,
     pub windows: u64,
     #[serde(default)]
-    pub pending: Pending,
+    pub pending: PendingEvents,
     #[serde(default)]
-    pub open: Option<Open>,
+    pub open: Option<OpenWindow>,
     #[serde(default)]
-    pub delivering: Option<Delivering>,
+    pub delivering: Option<DigestDelivery>,
     /// Events in the ledger that failed digests gave back. The next claim takes them (rule 25).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub returned: Option<Returned>,
+    pub returned: Option<ReturnedEvents>,
     /// `true` if the pending events waited behind a digest whose first attempt failed, or behind its undo
     /// period.
     #[serde(rename = "waited", default, skip_serializing_if = "std::ops::Not::not")]
@@ -55,13 +55,13 @@ pub(crate) struct State {
     #[serde(default)]
     pub flushed: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hold: Option<Hold>,
+    pub hold: Option<HoldCommand>,
     #[serde(flatten)]
-    pub preferences: Preferences,
+    pub preferences: PreferencesState,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub retiming: Option<Order>,
-    #[serde(rename = "reopening", default, skip_serializing_if = "Reopening::is_over")]
-    pub reopen: Option<Reopening>,
+    pub retiming: Option<CommandContext>,
+    #[serde(rename = "reopening", default, skip_serializing_if = "ReopenRequest::is_over")]
+    pub reopen: Option<ReopenRequest>,
     /// Not in the ledger yet.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub retracts: BTreeSet<Retract>,
@@ -70,10 +70,10 @@ pub(crate) struct State {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub retracted_until: BTreeMap<String, Timestamp>,
     #[serde(flatten, with = "drop_fields")]
-    pub drop: Option<Drop>,
+    pub drop: Option<DropRequest>,
     /// Not in the audit trail yet.
     #[serde(rename = "notes", default, skip_serializing_if = "Vec::is_empty")]
-    pub audit_notes: Vec<Note>,
+    pub audit_notes: Vec<AuditNote>,
     /// Not in the store yet.
     #[serde(rename = "letters", default)]
     pub dead_letters: Vec<DeadLetter>,
@@ -83,7 +83,7 @@ pub(crate) struct State {
     #[serde(default)]
     pub cancelled: bool,
     #[serde(default)]
-    pub summary: Summary,
+    pub summary: DigestSummary,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub linger: Option<Duration>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -91,13 +91,13 @@ pub(crate) struct State {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<Duration>,
     #[serde(skip)]
-    pub repetitions: Repetitions,
+    pub repetitions: RepetitionMode,
     #[serde(skip)]
-    pub unused: Unused,
+    pub unused: UnusedRunMode,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Repetitions {
+pub(crate) enum RepetitionMode {
     /// Not counted anywhere (rule 3).
     #[default]
     Apart,
@@ -108,7 +108,7 @@ pub(crate) enum Repetitions {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Unused {
+pub(crate) enum UnusedRunMode {
     /// Waits a while for one.
     #[default]
     Waits,
@@ -117,26 +117,26 @@ pub(crate) enum Unused {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Summary {
+pub struct DigestSummary {
     pub digests: u64,
-    pub last: Option<Ended>,
+    pub last: Option<DigestEnd>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ended {
+pub struct DigestEnd {
     pub digest_id: Uuid,
     #[serde(flatten)]
-    pub closed: Closed,
+    pub closed: WindowEnd,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Open {
-    /// Its `due_at` must match the plan, so use [`Open::set_plan`].
+pub(crate) struct OpenWindow {
+    /// Its `due_at` must match the plan, so use [`OpenWindow::set_plan`].
     pub window: Window,
     /// `None` while a digest is being delivered; we plan the window afterwards.
     pub plan: Option<Plan>,
     #[serde(rename = "seen", default, skip_serializing_if = "Option::is_none")]
-    pub planned_from: Option<Signs>,
+    pub planned_from: Option<DeadlineInputs>,
     /// Number of leading pending events that a plan has compared with the ledger. They are new (rule 3).
     #[serde(default, skip_serializing_if = "is_default")]
     pub compared: usize,
@@ -159,7 +159,7 @@ pub(crate) struct Open {
     pub arrived_at: Option<Timestamp>,
     /// Events that were read back too late for this window. They will open the next one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub late: Option<Returned>,
+    pub late: Option<ReturnedEvents>,
     /// Read back events from these runs' histories.
     pub runs: Vec<String>,
     pub unread: u64,
@@ -186,7 +186,7 @@ pub(crate) struct Open {
 /// How many [deferrals](Open::deferrals) to keep.
 const DEFERRALS: usize = 16;
 
-impl Open {
+impl OpenWindow {
     const fn new(window: Window) -> Self {
         Self {
             window,
@@ -235,13 +235,13 @@ impl Open {
     }
 }
 
-impl State {
+impl DigestRunState {
     pub fn new(key: Option<Key>, first_run_id: String) -> Self {
         Self { key, first_run_id, ..Self::default() }
     }
 
     /// `started_at` is the start of the run if the event arrived in its first workflow task.
-    pub fn add(&mut self, event: Event, now: Timestamp, started_at: Option<Timestamp>) {
+    pub fn add_event(&mut self, event: Event, now: Timestamp, started_at: Option<Timestamp>) {
         if self.awaits_retract(&event.event_id) {
             self.retracted_until.insert(event.event_id.clone(), Timestamp::MIN);
         }
@@ -274,7 +274,7 @@ impl State {
 
     /// Withdraws pending and future events. A retract by id covers the pending event with this id, but not a
     /// later one that also occurred later. If none is pending, the ledger decides.
-    pub fn retract(&mut self, retract: Retract) {
+    pub fn add_retract(&mut self, retract: Retract) {
         if let Retract::Event(id) = &retract
             && let Some(event) = self.pending.event(id)
         {
@@ -288,7 +288,7 @@ impl State {
         let dated = |retract: &Retract| match retract {
             Retract::Event(id) => {
                 let until = self.retracted_until.get(id).filter(|until| **until != Timestamp::MIN);
-                until.map_or_else(|| retract.clone(), |until| retract.clone().until(*until))
+                until.map_or_else(|| retract.clone(), |until| retract.clone().with_until(*until))
             }
             _ => retract.clone(),
         };
@@ -312,18 +312,18 @@ impl State {
         elsewhere + self.pending.len() as u64
     }
 
-    pub fn compared(&self) -> usize {
+    pub fn compared_count(&self) -> usize {
         self.open.as_ref().map_or(0, |open| open.compared)
     }
 
-    pub fn uncompared(&self) -> u64 {
+    pub fn uncompared_count(&self) -> u64 {
         let unread = self.open.as_ref().map_or(0, |open| open.unread);
-        unread + (self.pending.len() - self.compared()) as u64
+        unread + (self.pending.len() - self.compared_count()) as u64
     }
 
     /// New events, which count towards `max_events` (rule 3).
-    pub fn counted(&self) -> u64 {
-        let uncounted = if self.repetitions == Repetitions::Counted { 0 } else { self.uncompared() };
+    pub fn new_count(&self) -> u64 {
+        let uncounted = if self.repetitions == RepetitionMode::Counted { 0 } else { self.uncompared_count() };
         self.collected() - uncounted
     }
 
@@ -334,11 +334,11 @@ impl State {
     }
 
     pub fn returned(&self) -> u64 {
-        self.returned.as_ref().map_or(0, Returned::events)
+        self.returned.as_ref().map_or(0, ReturnedEvents::event_count)
     }
 
     /// Collected and returned events.
-    pub fn waiting(&self) -> u64 {
+    pub fn waiting_count(&self) -> u64 {
         self.collected() + self.returned()
     }
 
@@ -392,7 +392,7 @@ impl State {
     }
 
     /// How many of the first pending events end with the cancel or the drop.
-    pub fn doomed(&self) -> usize {
+    pub fn doomed_count(&self) -> usize {
         self.drop.as_ref().filter(|_| !self.cancelled).map_or(usize::MAX, |drop| drop.events)
     }
 
@@ -404,14 +404,14 @@ impl State {
         let key = self.key.clone()?;
         let digest_id = key.digest_id(&self.first_run_id, self.windows);
         let returned_at = self.returned.as_ref().map(|returned| returned.at);
-        let opened_at = self.pending.first().map(Arrival::opens_at).or(returned_at).unwrap_or(now);
+        let opened_at = self.pending.first().map(EventArrival::opens_at).or(returned_at).unwrap_or(now);
         Some(Window { key, digest_id, opened_at, due_at: opened_at })
     }
 
     pub fn ensure_open(&mut self, now: Timestamp) {
         if let (None, Some(window)) = (&self.open, self.window(now)) {
             let by_return = self.pending.is_empty() && self.returned.is_some();
-            self.open = Some(Open { by_return, ..Open::new(window) });
+            self.open = Some(OpenWindow { by_return, ..OpenWindow::new(window) });
         }
     }
 
@@ -423,7 +423,7 @@ impl State {
     }
 
     /// Updates returned events from the ledger.
-    pub fn note_returned(&mut self, returned: Option<Returned>) {
+    pub fn note_returned(&mut self, returned: Option<ReturnedEvents>) {
         self.returned = returned.or(self.returned.take());
     }
 
@@ -442,41 +442,41 @@ impl State {
     /// in the ledger, they should not hurry it.
     pub fn compares_urgent(&self) -> bool {
         let digest = self.delivering.as_ref();
-        digest.is_some_and(Delivering::may_be_hurried) && self.pending.urgent_at(usize::MAX).is_some()
+        digest.is_some_and(DigestDelivery::may_be_hurried) && self.pending.urgent_at(usize::MAX).is_some()
     }
 
     /// Sends the digest in delivery at any hour, because an urgent event is waiting.
-    pub fn hurry(&mut self) {
+    pub fn hurry_delivery(&mut self) {
         if let Some(digest) = &mut self.delivering {
-            digest.note_wait(Wait::Urgent);
+            digest.note_wait(WaitReason::Urgent);
         }
     }
 
-    pub fn end_delivery(&mut self, closed: Closed) {
+    pub fn end_delivery(&mut self, closed: WindowEnd) {
         if let Some(digest) = self.delivering.take() {
             self.queued_behind_delivery =
                 digest.not_before.is_some() || digest.moment.is_some() || digest.undo.is_some();
-            self.end(digest.window.digest_id, closed);
+            self.record_end(digest.window.digest_id, closed);
         }
     }
 
-    pub fn end(&mut self, digest_id: Uuid, closed: Closed) {
+    pub fn record_end(&mut self, digest_id: Uuid, closed: WindowEnd) {
         self.summary.digests += 1;
-        self.summary.last = Some(Ended { digest_id, closed });
+        self.summary.last = Some(DigestEnd { digest_id, closed });
     }
 
-    pub fn note(&mut self, action: &str, Order { by, why }: Order, at: Timestamp) {
-        self.audit_notes.push(Note { at, by, action: action.to_owned(), why });
+    pub fn note_command(&mut self, action: &str, CommandContext { by, why }: CommandContext, at: Timestamp) {
+        self.audit_notes.push(AuditNote { at, by, action: action.to_owned(), why });
     }
 
     /// Saves the deadline inputs of the first `count` pending events before they leave workflow state.
     pub fn note_leaving(&mut self, count: usize) {
         let Some(open) = &mut self.open else { return };
         let opened_at = if open.by_return { open.arrived_at } else { Some(open.window.opened_at) };
-        let is_first = |first: &&Arrival| count > 0 && opened_at.is_none_or(|at| first.opens_at() == at);
+        let is_first = |first: &&EventArrival| count > 0 && opened_at.is_none_or(|at| first.opens_at() == at);
         let first = self.pending.first().filter(is_first);
         if open.by_return {
-            open.arrived_at = open.arrived_at.or_else(|| first.map(Arrival::opens_at));
+            open.arrived_at = open.arrived_at.or_else(|| first.map(EventArrival::opens_at));
         }
         open.category = open.category.take().or_else(|| Some(first?.event.category.clone()));
         open.urgent_at = open.urgent_at.or_else(|| self.pending.urgent_at(count));
@@ -486,8 +486,8 @@ impl State {
 
     /// Removes the first `taken` events. If one changed since it was `asked`, it becomes pending again.
     pub fn drop_taken(&mut self, asked: &[Event], taken: u64) {
-        self.note_gone(count(taken));
-        self.pending.drop_taken(asked, count(taken));
+        self.note_gone(to_index(taken));
+        self.pending.drop_taken(asked, to_index(taken));
     }
 
     pub fn drop_head(&mut self, count: usize) {
@@ -505,14 +505,14 @@ impl State {
         }
     }
 
-    pub fn forget(&mut self, event_ids: &[String]) {
+    pub fn forget_events(&mut self, event_ids: &[String]) {
         if let Some(drop) = &mut self.drop {
             drop.events -= self.pending.count_in_head(drop.events, event_ids);
         }
         if let Some(open) = &mut self.open {
             open.compared -= self.pending.count_in_head(open.compared, event_ids);
         }
-        self.pending.forget(event_ids);
+        self.pending.remove_ids(event_ids);
     }
 
     /// If the state is too large, replaces its events with a pointer to this run.
@@ -538,7 +538,7 @@ pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-pub(super) fn count(taken: u64) -> usize {
+pub(super) fn to_index(taken: u64) -> usize {
     usize::try_from(taken).unwrap_or(usize::MAX)
 }
 

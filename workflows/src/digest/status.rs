@@ -4,20 +4,20 @@ use std::fmt;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use tidings_model::{command::Hold, pause::Paused};
+use tidings_model::{command::HoldCommand, pause::PauseDetails};
 use uuid::Uuid;
 
 use super::{
-    decide::{Decision, deadline, decide, why},
-    state::{State, is_default},
+    decide::{DigestDecision, deadline, deadline_reason, decide},
+    state::{DigestRunState, is_default},
 };
 
 /// Result of the query `status`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = DigestStatus))]
-pub struct Status {
+pub struct DigestStatus {
     /// Current step.
-    pub state: Stage,
+    pub state: DigestStage,
     /// Events waiting for a claim. Leaves out events already in the ledger from an earlier digest (rule 3),
     /// as far as this was checked.
     pub pending: u64,
@@ -39,12 +39,12 @@ pub struct Status {
     pub then: Option<String>,
     /// An operator's hold. No message is sent until it ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hold: Option<Hold>,
+    pub hold: Option<HoldCommand>,
     /// An operator's pause for the tenant or the digest type. No message is sent until it ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pause: Option<Paused>,
+    pub pause: Option<PauseDetails>,
     /// The digest being delivered.
-    pub delivering: Option<Delivery>,
+    pub delivering: Option<DeliveryStatus>,
     /// Signals and events we could not decode. They are stored as dead letters.
     pub malformed: u64,
     /// Error of the last activity, until one succeeds.
@@ -55,7 +55,7 @@ pub struct Status {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub enum Stage {
+pub enum DigestStage {
     /// Nothing is pending or undelivered.
     Idle,
     /// The pending events' window is getting its deadline.
@@ -87,7 +87,7 @@ pub enum Stage {
 /// The digest being delivered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Delivery {
+pub struct DeliveryStatus {
     pub digest_id: Uuid,
     /// Number of events.
     pub items: u64,
@@ -101,21 +101,21 @@ pub struct Delivery {
     pub why: String,
 }
 
-impl Status {
-    pub(crate) fn new(state: &State, trouble: Option<String>, now: Timestamp) -> Self {
+impl DigestStatus {
+    pub(crate) fn new(state: &DigestRunState, trouble: Option<String>, now: Timestamp) -> Self {
         let open = state.open.as_ref();
         Self {
-            state: Stage::new(state, now),
-            pending: state.waiting() - state.uncompared(),
-            uncompared: state.uncompared(),
+            state: DigestStage::new(state, now),
+            pending: state.waiting_count() - state.uncompared_count(),
+            uncompared: state.uncompared_count(),
             returned: state.returned(),
             digest_id: open.map(|open| open.window.digest_id),
             due_at: deadline(state),
-            why: why(state),
+            why: deadline_reason(state),
             then: state.plan().and_then(|plan| plan.then.clone()),
             hold: state.hold.clone().filter(|_| state.held_until(now).is_some()),
             pause: state.pause(now).map(|pause| pause.paused.clone()),
-            delivering: state.delivering.as_ref().map(|digest| Delivery {
+            delivering: state.delivering.as_ref().map(|digest| DeliveryStatus {
                 digest_id: digest.window.digest_id,
                 items: digest.items,
                 groups: digest.groups,
@@ -129,8 +129,8 @@ impl Status {
     }
 }
 
-impl Stage {
-    fn new(state: &State, now: Timestamp) -> Self {
+impl DigestStage {
+    fn new(state: &DigestRunState, now: Timestamp) -> Self {
         if state.cancelled {
             return Self::Cancelling;
         }
@@ -141,43 +141,43 @@ impl Stage {
             return Self::Held;
         }
         match decide(state, now) {
-            Decision::Wait(_) if state.pause(now).is_some() => Self::Paused,
-            Decision::Wait(_) if is_undoable(state, now) => Self::Undoable,
-            Decision::Wait(_) if state.delivering.as_ref().is_some_and(|digest| digest.waits) => Self::Waiting,
-            Decision::Wait(_) if state.delivering.is_some() => Self::Retrying,
-            Decision::CompareUrgent => Self::Retrying,
-            Decision::Wait(_) if state.idle_since.is_some() => Self::Idle,
-            Decision::Wait(_)
-            | Decision::Compare
-            | Decision::Stash
-            | Decision::Retract
-            | Decision::DeadLetters
-            | Decision::Audit => Self::Collecting,
-            Decision::Plan => Self::Planning,
-            Decision::Claim | Decision::Reopen => Self::Claiming,
-            Decision::Render | Decision::Shorten => Self::Rendering,
-            Decision::Send => Self::Sending,
-            Decision::Close => Self::Cancelling,
-            Decision::Finish => Self::Idle,
+            DigestDecision::Wait(_) if state.pause(now).is_some() => Self::Paused,
+            DigestDecision::Wait(_) if is_undoable(state, now) => Self::Undoable,
+            DigestDecision::Wait(_) if state.delivering.as_ref().is_some_and(|digest| digest.waits) => Self::Waiting,
+            DigestDecision::Wait(_) if state.delivering.is_some() => Self::Retrying,
+            DigestDecision::CompareUrgent => Self::Retrying,
+            DigestDecision::Wait(_) if state.idle_since.is_some() => Self::Idle,
+            DigestDecision::Wait(_)
+            | DigestDecision::Compare
+            | DigestDecision::Stash
+            | DigestDecision::Retract
+            | DigestDecision::DeadLetters
+            | DigestDecision::Audit => Self::Collecting,
+            DigestDecision::Plan => Self::Planning,
+            DigestDecision::Claim | DigestDecision::Reopen => Self::Claiming,
+            DigestDecision::Render | DigestDecision::Shorten => Self::Rendering,
+            DigestDecision::Send => Self::Sending,
+            DigestDecision::Close => Self::Cancelling,
+            DigestDecision::Finish => Self::Idle,
         }
     }
 }
 
-fn is_undoable(state: &State, now: Timestamp) -> bool {
+fn is_undoable(state: &DigestRunState, now: Timestamp) -> bool {
     state.delivering.as_ref().is_some_and(|digest| digest.undo_until.is_some_and(|at| at > now))
 }
 
-impl fmt::Display for Stage {
+impl fmt::Display for DigestStage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.serialize(f)
     }
 }
 
 /// Markdown for the Temporal UI.
-impl fmt::Display for Status {
+impl fmt::Display for DigestStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "**{}**", self.state)?;
-        if let Some(Hold { order, until }) = &self.hold {
+        if let Some(HoldCommand { order, until }) = &self.hold {
             let until = until.map(|until| format!(" until {until:.0}")).unwrap_or_default();
             write!(f, "\n\nOn hold{until} by {}: {}", order.by, order.why)?;
         }

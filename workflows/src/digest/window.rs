@@ -6,30 +6,33 @@ use std::{collections::BTreeSet, time::Duration};
 
 use jiff::Timestamp;
 use tidings_model::{
-    command::Order,
-    step::{ClaimAnswer, ClaimInput, CloseInput, Ending, PauseWait, Plan, PlanInput, Signs, StashInput, Stashed},
-    window::{Closed, Outcome, Wait},
+    command::CommandContext,
+    step::{
+        ClaimAnswer, ClaimInput, CloseAnswer, CloseDigestInput, DeadlineInputs, PauseWait, Plan, PlanInput,
+        StashAnswer, StashInput,
+    },
+    window::{DigestOutcome, WaitReason, WindowEnd},
 };
 
 use super::{
-    decide::{self, event_limit, is_due, joined, moved_due_at, planned, undo},
-    delivery::Delivering,
-    requests::Preferences,
-    state::{Repetitions, State, count},
+    decide::{self, event_limit, is_due, joined_kind, moved_due_at, planned_summary, undo_period},
+    delivery::DigestDelivery,
+    requests::PreferencesState,
+    state::{DigestRunState, RepetitionMode, to_index},
 };
-use crate::driver::after;
+use crate::driver::after_delay;
 
 /// Marks a change of preferences as being planned for.
-pub(super) fn begin_plan(state: &mut State, asked_at: Timestamp) -> Option<PlanInput> {
-    if state.open.is_none() && state.waiting() == 0 {
+pub(super) fn begin_plan(state: &mut DigestRunState, asked_at: Timestamp) -> Option<PlanInput> {
+    if state.open.is_none() && state.waiting_count() == 0 {
         return None;
     }
     let signs = deadline_inputs(state, asked_at)?;
-    if state.preferences == Preferences::Changed {
-        state.preferences = Preferences::Planning;
+    if state.preferences == PreferencesState::Changed {
+        state.preferences = PreferencesState::Planning;
     }
     let open = state.open.as_ref();
-    let (event_ids, contents) = state.pending.contents_after(state.compared());
+    let (event_ids, contents) = state.pending.contents_after(state.compared_count());
     Some(PlanInput {
         asked_at: Some(asked_at),
         key: state.key.clone()?,
@@ -40,12 +43,12 @@ pub(super) fn begin_plan(state: &mut State, asked_at: Timestamp) -> Option<PlanI
         waited: state.queued_behind_delivery,
         before: open.and_then(|open| open.plan.clone()),
         anew_at: state.retiming.as_ref().map(|_| asked_at),
-        joined: joined(state),
+        joined: joined_kind(state),
         opens_returned: true,
     })
 }
 
-pub(super) fn begin_urgent(state: &mut State, asked_at: Timestamp) -> Option<PlanInput> {
+pub(super) fn begin_urgent(state: &mut DigestRunState, asked_at: Timestamp) -> Option<PlanInput> {
     let (event_ids, contents) = state.pending.urgent_contents();
     Some(PlanInput {
         asked_at: Some(asked_at),
@@ -63,23 +66,23 @@ pub(super) fn begin_urgent(state: &mut State, asked_at: Timestamp) -> Option<Pla
 }
 
 /// The window will be planned after the delivery.
-pub(super) fn apply_urgent(state: &mut State, asked: &PlanInput, mut plan: Plan, _: Timestamp) {
+pub(super) fn apply_urgent(state: &mut DigestRunState, asked: &PlanInput, mut plan: Plan, _: Timestamp) {
     forget_known(state, asked, &plan.known);
     state.note_returned(plan.returned.take());
     if plan.known.len() < asked.event_ids.len() {
-        state.hurry();
+        state.hurry_delivery();
     }
 }
 
 /// Replaces an existing plan.
-pub(super) fn apply_plan(state: &mut State, asked: &PlanInput, mut plan: Plan, now: Timestamp) {
+pub(super) fn apply_plan(state: &mut DigestRunState, asked: &PlanInput, mut plan: Plan, now: Timestamp) {
     forget_known(state, asked, &plan.known);
     let new = asked.event_ids.len() - plan.known.len();
     state.note_compared(new);
     state.note_returned(plan.returned.take());
-    let nothing_new = state.open.is_none() && state.waiting() == 0;
-    if state.repetitions != Repetitions::Counted {
-        state.repetitions = if nothing_new { Repetitions::NothingElse } else { Repetitions::Apart };
+    let nothing_new = state.open.is_none() && state.waiting_count() == 0;
+    if state.repetitions != RepetitionMode::Counted {
+        state.repetitions = if nothing_new { RepetitionMode::NothingElse } else { RepetitionMode::Apart };
     }
     if nothing_new {
         return;
@@ -98,8 +101,8 @@ pub(super) fn apply_plan(state: &mut State, asked: &PlanInput, mut plan: Plan, n
     };
     note_new_deadline(state, asked.anew_at.is_some(), before, &plan, now);
     state.queued_behind_delivery = false;
-    if state.preferences == Preferences::Planning {
-        state.preferences = Preferences::Current;
+    if state.preferences == PreferencesState::Planning {
+        state.preferences = PreferencesState::Current;
     }
     if state.open.is_none() {
         state.ensure_open(now);
@@ -124,7 +127,7 @@ pub(super) fn apply_plan(state: &mut State, asked: &PlanInput, mut plan: Plan, n
 
 /// Removes events that are already in the ledger. If one changed meanwhile, it stays, and a later write
 /// compares it.
-fn forget_known(state: &mut State, asked: &PlanInput, known: &[String]) {
+fn forget_known(state: &mut DigestRunState, asked: &PlanInput, known: &[String]) {
     if known.is_empty() {
         return;
     }
@@ -132,18 +135,18 @@ fn forget_known(state: &mut State, asked: &PlanInput, known: &[String]) {
     let asked = asked.event_ids.iter().zip(&asked.contents).filter(|(id, _)| known.contains(id));
     let asked = asked.map(|(id, content)| (id.as_str(), content)).collect();
     let ids = state.pending.with_contents(&asked);
-    state.forget(&ids);
+    state.forget_events(&ids);
 }
 
 /// Delays an overdue window by its share of the spread after a pause or a hold (rule 30), unless an operator
 /// flushed it. A window with only withdrawn events ends immediately instead, because it sends nothing.
-pub(super) fn spread_if_overdue(state: &mut State, share: Duration, why: &str, now: Timestamp) {
+pub(super) fn spread_if_overdue(state: &mut DigestRunState, share: Duration, why: &str, now: Timestamp) {
     let Some(plan) = state.plan() else { return };
-    if !is_due(state, plan, now) || state.flushed || state.waiting() == 0 {
+    if !is_due(state, plan, now) || state.flushed || state.waiting_count() == 0 {
         return;
     }
     if let Some(open) = &mut state.open {
-        let at = after(now, share);
+        let at = after_delay(now, share);
         open.not_before = Some(at);
         open.why = format!("{why}; spread -> {at:.0}");
         open.note_deferral(&open.why.clone());
@@ -151,23 +154,27 @@ pub(super) fn spread_if_overdue(state: &mut State, share: Duration, why: &str, n
 }
 
 /// Records both deadlines, and who asked for the new one.
-fn note_new_deadline(state: &mut State, anew: bool, before: Option<&Plan>, plan: &Plan, now: Timestamp) {
+fn note_new_deadline(state: &mut DigestRunState, anew: bool, before: Option<&Plan>, plan: &Plan, now: Timestamp) {
     let order = if anew { state.retiming.take() } else { None };
     let Some(before) = before else { return };
-    let moved = decide::moved(plan.due_at, before.due_at);
-    if let Some(Order { by, why }) = order {
-        state.note("retime", Order { by, why: format!("{why}: {moved}") }, now);
+    let moved = decide::describe_move(plan.due_at, before.due_at);
+    if let Some(CommandContext { by, why }) = order {
+        state.note_command("retime", CommandContext { by, why: format!("{why}: {moved}") }, now);
     } else if before.revision != plan.revision && before.due_at != plan.due_at {
-        state.note("retime", Order { by: "tidings".into(), why: format!("the recipient chose: {moved}") }, now);
+        state.note_command(
+            "retime",
+            CommandContext { by: "tidings".into(), why: format!("the recipient chose: {moved}") },
+            now,
+        );
     }
 }
 
-fn deadline_inputs(state: &State, now: Timestamp) -> Option<Signs> {
+fn deadline_inputs(state: &DigestRunState, now: Timestamp) -> Option<DeadlineInputs> {
     let open = state.open.as_ref();
     let opened_at = state.opened_at(now)?;
     let first = state.pending.first().filter(|first| first.opens_at() == opened_at);
     let last_at = state.pending.last().map(|last| last.at).or_else(|| open?.stashed_at).unwrap_or(opened_at);
-    Some(Signs {
+    Some(DeadlineInputs {
         opened_at,
         category: first.map(|first| first.event.category.clone()).or_else(|| open?.category.clone()),
         last_at,
@@ -177,28 +184,28 @@ fn deadline_inputs(state: &State, now: Timestamp) -> Option<Signs> {
     })
 }
 
-pub(super) fn begin_stash(state: &mut State, asked_at: Timestamp) -> Option<StashInput> {
+pub(super) fn begin_stash(state: &mut DigestRunState, asked_at: Timestamp) -> Option<StashInput> {
     state.ensure_open(asked_at);
     let open = state.open.as_ref()?;
     let window = open.window.clone();
     let delivering = state.delivering_id();
-    let counts_new = state.repetitions != Repetitions::Counted;
+    let counts_new = state.repetitions != RepetitionMode::Counted;
     if let Some(run) = open.runs.first() {
         let (events, runs) = (Vec::new(), vec![run.clone()]);
         return Some(StashInput { window, events, runs, delivering, opens_returned: true, counts_new });
     }
-    let events = state.pending.head(state.pending.page_len(state.doomed()));
+    let events = state.pending.head(state.pending.page_len(state.doomed_count()));
     Some(StashInput { window, events, runs: Vec::new(), delivering, opens_returned: true, counts_new })
 }
 
-pub(super) fn apply_stash(state: &mut State, done: &StashInput, answer: Stashed, _: Timestamp) {
-    let Stashed { taken, returned, events } = answer;
-    state.note_leaving(count(taken));
+pub(super) fn apply_stash(state: &mut DigestRunState, done: &StashInput, answer: StashAnswer, _: Timestamp) {
+    let StashAnswer { taken, returned, events } = answer;
+    state.note_leaving(to_index(taken));
     state.drop_taken(&done.events, taken);
     if let Some(open) = &mut state.open {
         open.stashed += taken;
         open.late = returned.or(open.late.take());
-        open.closed_to_events |= count(taken) < done.events.len();
+        open.closed_to_events |= to_index(taken) < done.events.len();
         open.runs.retain(|run| !done.runs.contains(run));
         if open.runs.is_empty() {
             open.stashed += std::mem::take(&mut open.unread);
@@ -207,7 +214,7 @@ pub(super) fn apply_stash(state: &mut State, done: &StashInput, answer: Stashed,
     }
 }
 
-pub(super) fn claim_input(state: &State, asked_at: Timestamp) -> Option<ClaimInput> {
+pub(super) fn claim_input(state: &DigestRunState, asked_at: Timestamp) -> Option<ClaimInput> {
     let open = state.open.as_ref()?;
     let plan = open.plan.as_ref()?;
     let count = state.pending.page_len(event_limit(state).unwrap_or(usize::MAX));
@@ -218,18 +225,18 @@ pub(super) fn claim_input(state: &State, asked_at: Timestamp) -> Option<ClaimInp
         flushed: state.flushed,
         urgent: plan.urgent,
         revision: plan.revision,
-        planned: planned(state),
+        planned: planned_summary(state),
         due_at: Some(moved_due_at(state, plan)).filter(|at| *at != open.window.due_at),
         limits: plan.limits,
-        undo: undo(state, plan),
+        undo: undo_period(state, plan),
         released: open.released,
         limit_ended_at: open.limit_ends_at,
         unknown_since: open.unknown_since,
     })
 }
 
-pub(super) fn apply_claim(state: &mut State, asked: &ClaimInput, answer: ClaimAnswer, _: Timestamp) {
-    let left = |ending: &Ending| count(ending.taken) < asked.events.len();
+pub(super) fn apply_claim(state: &mut DigestRunState, asked: &ClaimInput, answer: ClaimAnswer, _: Timestamp) {
+    let left = |ending: &CloseAnswer| to_index(ending.taken) < asked.events.len();
     state.flushed &= match &answer {
         ClaimAnswer::Nothing(ending) => left(ending),
         // A flush outlasts a pause. In the other cases, keep a flush only if it arrived during the claim.
@@ -254,30 +261,30 @@ pub(super) fn apply_claim(state: &mut State, asked: &ClaimInput, answer: ClaimAn
                 plan.pause = pause;
             }
         }
-        ClaimAnswer::Changed => state.preferences = Preferences::Changed,
+        ClaimAnswer::Changed => state.preferences = PreferencesState::Changed,
         ClaimAnswer::Claimed { items, groups, taken, rendered } => {
             state.close_window(&asked.events, taken);
             // An urgent event that arrived during the claim would have to wait behind this digest.
             let is_urgent = state.pending.urgent_at(usize::MAX).is_some();
-            let wait = if is_urgent { Wait::Urgent } else { asked.wait() };
-            let digest = Delivering::new(asked.due_window(), items, groups);
-            state.delivering = Some(Delivering { stored: rendered, undo: asked.undo, wait, ..digest });
+            let wait = if is_urgent { WaitReason::Urgent } else { asked.wait_reason() };
+            let digest = DigestDelivery::new(asked.due_window(), items, groups);
+            state.delivering = Some(DigestDelivery { stored: rendered, undo: asked.undo, wait, ..digest });
         }
-        ClaimAnswer::Nothing(Ending { closed, taken, .. }) => {
+        ClaimAnswer::Nothing(CloseAnswer { closed, taken, .. }) => {
             state.close_window(&asked.events, taken);
-            state.end(asked.window.digest_id, closed);
+            state.record_end(asked.window.digest_id, closed);
         }
     }
 }
 
-pub(super) fn begin_close(state: &mut State, asked_at: Timestamp) -> Option<CloseInput> {
+pub(super) fn begin_close(state: &mut DigestRunState, asked_at: Timestamp) -> Option<CloseDigestInput> {
     let (by, why) = match state.drop.as_ref().map(|drop| &drop.order) {
-        Some(Order { by, why }) => (by.clone(), why.clone()),
+        Some(CommandContext { by, why }) => (by.clone(), why.clone()),
         None => (String::new(), "cancelled".to_owned()),
     };
-    let closed = Closed { outcome: Outcome::Dropped, why };
+    let closed = WindowEnd { outcome: DigestOutcome::Dropped, why };
     if let Some(digest) = &state.delivering {
-        return Some(CloseInput {
+        return Some(CloseDigestInput {
             asked_at,
             window: digest.window.clone(),
             events: Vec::new(),
@@ -288,27 +295,27 @@ pub(super) fn begin_close(state: &mut State, asked_at: Timestamp) -> Option<Clos
         });
     }
     state.ensure_open(asked_at);
-    let events = state.pending.head(state.pending.page_len(state.doomed()));
-    Some(CloseInput {
+    let events = state.pending.head(state.pending.page_len(state.doomed_count()));
+    Some(CloseDigestInput {
         asked_at,
         window: state.open.as_ref()?.window.clone(),
         events,
         closed,
         by,
-        planned: planned(state),
+        planned: planned_summary(state),
         opens_returned: true,
     })
 }
 
 pub(super) fn apply_close(
-    state: &mut State,
-    asked: &CloseInput,
-    Ending { closed, taken, returned }: Ending,
+    state: &mut DigestRunState,
+    asked: &CloseDigestInput,
+    CloseAnswer { closed, taken, returned }: CloseAnswer,
     _: Timestamp,
 ) {
     if state.delivering.take().is_none() {
         state.close_window(&asked.events, taken);
     }
     state.note_returned(returned);
-    state.end(asked.window.digest_id, closed);
+    state.record_end(asked.window.digest_id, closed);
 }

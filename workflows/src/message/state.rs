@@ -10,19 +10,19 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tidings_model::{
     MessageKey,
-    command::Order,
+    command::CommandContext,
     message::{
-        command::{Cancelled, Retry},
-        contract::{Attempted, CloseInput, Retried, RetryInput, SendInput},
+        command::{CancelResult, RetryCommand},
+        contract::{AttemptResult, MessageCloseInput, MessageSendInput, RetryInput, RetryResult},
     },
-    step::{PauseWait, Sent, UnrecordedEnd},
-    window::Closed,
+    step::{PauseWait, SendAnswer, UnrecordedEnd},
+    window::WindowEnd,
 };
 
-use crate::driver::after;
+use crate::driver::after_delay;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Decision {
+pub(crate) enum MessageDecision {
     Send,
     Wait(Timestamp),
     Retry,
@@ -31,13 +31,13 @@ pub(crate) enum Decision {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct State {
+pub(crate) struct MessageRunState {
     pub key: MessageKey,
     pub failed: u32,
     /// While the ledger refuses to record the last attempt. No new attempt may start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unrecorded: Option<UnrecordedEnd>,
-    /// See [`Attempted::delays`].
+    /// See [`AttemptResult::delays`].
     #[serde(default)]
     pub delays: Option<Vec<Duration>>,
     #[serde(default)]
@@ -50,19 +50,19 @@ pub(crate) struct State {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub signalled: bool,
     #[serde(default)]
-    pub retrying: Option<Retry>,
+    pub retrying: Option<RetryCommand>,
     #[serde(skip)]
-    pub retried: Option<Retried>,
+    pub retried: Option<RetryResult>,
     #[serde(default)]
-    pub cancelling: Option<Order>,
+    pub cancelling: Option<CommandContext>,
     #[serde(default)]
     pub cancelled: bool,
     /// Outcome recorded in the outbox.
     #[serde(default)]
-    pub closed: Option<Closed>,
+    pub closed: Option<WindowEnd>,
 }
 
-impl State {
+impl MessageRunState {
     pub const fn new(key: MessageKey) -> Self {
         Self {
             key,
@@ -82,19 +82,19 @@ impl State {
     }
 
     /// All decisions are made here.
-    pub const fn decide(&self) -> Decision {
+    pub const fn decide(&self) -> MessageDecision {
         if self.unrecorded.is_some() {
-            Decision::Send
+            MessageDecision::Send
         } else if self.retrying.is_some() {
-            Decision::Retry
+            MessageDecision::Retry
         } else if self.closed.is_some() {
-            Decision::Finish
+            MessageDecision::Finish
         } else if self.winds_down() {
-            Decision::Close
+            MessageDecision::Close
         } else if let Some(until) = self.not_before {
-            Decision::Wait(until)
+            MessageDecision::Wait(until)
         } else {
-            Decision::Send
+            MessageDecision::Send
         }
     }
 
@@ -103,15 +103,15 @@ impl State {
     }
 }
 
-impl State {
-    pub fn begin_send(&mut self, asked_at: Timestamp) -> SendInput {
+impl MessageRunState {
+    pub fn begin_send(&mut self, asked_at: Timestamp) -> MessageSendInput {
         self.signalled = false;
         let (delays, unrecorded) = (self.delays.clone(), self.unrecorded.clone());
-        SendInput { asked_at, key: self.key.clone(), failed: self.failed, delays, keeps_ends: true, unrecorded }
+        MessageSendInput { asked_at, key: self.key.clone(), failed: self.failed, delays, keeps_ends: true, unrecorded }
     }
 
-    pub fn close_input(&self, asked_at: Timestamp) -> CloseInput {
-        CloseInput { asked_at, key: self.key.clone(), order: self.cancelling.clone() }
+    pub fn close_input(&self, asked_at: Timestamp) -> MessageCloseInput {
+        MessageCloseInput { asked_at, key: self.key.clone(), order: self.cancelling.clone() }
     }
 
     pub fn retry_input(&self, asked_at: Timestamp) -> Option<RetryInput> {
@@ -119,20 +119,20 @@ impl State {
     }
 }
 
-impl State {
-    pub fn attempted(&mut self, Attempted { sent, delays }: Attempted, now: Timestamp) {
+impl MessageRunState {
+    pub fn apply_attempt(&mut self, AttemptResult { sent, delays }: AttemptResult, now: Timestamp) {
         self.unrecorded = None;
         match sent {
-            Sent::Closed { closed, .. } => self.closed = Some(closed),
-            Sent::Deferred { why, .. } => {
+            SendAnswer::Closed { closed, .. } => self.closed = Some(closed),
+            SendAnswer::Deferred { why, .. } => {
                 let nth = usize::try_from(self.failed).unwrap_or(usize::MAX);
                 let delay = delays.get(nth).or(delays.last()).copied().unwrap_or_default();
                 self.failed += 1;
-                self.not_before = Some(after(now, delay));
+                self.not_before = Some(after_delay(now, delay));
                 self.why = why;
                 self.pause = None;
             }
-            Sent::Waiting { until, why, pause, .. } => {
+            SendAnswer::Waiting { until, why, pause, .. } => {
                 self.not_before = Some(until);
                 self.why = why;
                 self.pause = pause;
@@ -141,8 +141,8 @@ impl State {
                     self.look_again(now);
                 }
             }
-            Sent::Unrecorded(end) => {
-                self.why = end.why();
+            SendAnswer::Unrecorded(end) => {
+                self.why = end.describe_wait();
                 self.unrecorded = Some(end);
             }
         }
@@ -153,22 +153,22 @@ impl State {
     pub fn look_again(&mut self, now: Timestamp) {
         self.signalled = true;
         if let Some(pause) = &self.pause {
-            let at = after(now, pause.share);
+            let at = after_delay(now, pause.share);
             self.not_before = self.not_before.map(|not_before| not_before.min(at));
         }
     }
 
-    pub fn waited(&mut self) {
+    pub fn end_wait(&mut self) {
         self.not_before = None;
     }
 
-    pub fn ended(&mut self, closed: Closed) {
+    pub fn apply_close(&mut self, closed: WindowEnd) {
         self.closed = Some(closed);
     }
 
     /// Returns a refusal if this is not possible now.
-    pub fn retry(&mut self, retry: Retry) -> Option<Retried> {
-        let refused = |why: &str| Some(Retried::Refused { why: why.to_owned() });
+    pub fn retry(&mut self, retry: RetryCommand) -> Option<RetryResult> {
+        let refused = |why: &str| Some(RetryResult::Refused { why: why.to_owned() });
         if self.winds_down() {
             return refused("it is being cancelled; try again when that is done");
         }
@@ -180,8 +180,8 @@ impl State {
     }
 
     /// Starts over if the outbox has reopened the message.
-    pub fn retried(&mut self, answer: Retried) {
-        if answer == Retried::Queued {
+    pub fn apply_retry(&mut self, answer: RetryResult) {
+        if answer == RetryResult::Queued {
             *self =
                 Self { cancelling: self.cancelling.take(), cancelled: self.cancelled, ..Self::new(self.key.clone()) };
         }
@@ -190,20 +190,20 @@ impl State {
     }
 
     /// Gives up the message, unless it has already ended.
-    pub fn cancel(&mut self, order: Order) {
+    pub fn cancel(&mut self, order: CommandContext) {
         if self.closed.is_none() {
             self.cancelling = Some(order);
         }
     }
 
-    pub fn cancelled(&self) -> Cancelled {
-        Cancelled { closed: self.closed.clone() }
+    pub fn cancel_result(&self) -> CancelResult {
+        CancelResult { closed: self.closed.clone() }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use tidings_model::{pause::Paused, window::Outcome};
+    use tidings_model::{pause::PauseDetails, window::DigestOutcome};
 
     use super::*;
 
@@ -213,82 +213,91 @@ mod tests {
         Timestamp::from_second(seconds).unwrap()
     }
 
-    fn state() -> State {
-        State::new(MessageKey::new("acme".into(), "k".into()).unwrap())
+    fn state() -> MessageRunState {
+        MessageRunState::new(MessageKey::new("acme".into(), "k".into()).unwrap())
     }
 
-    fn order() -> Order {
-        Order { by: "carol".into(), why: "ticket 812".into() }
+    fn order() -> CommandContext {
+        CommandContext { by: "carol".into(), why: "ticket 812".into() }
     }
 
-    fn retry() -> Retry {
-        Retry { order: order(), may_duplicate: false }
+    fn retry() -> RetryCommand {
+        RetryCommand { order: order(), may_duplicate: false }
     }
 
-    fn deferred(delays: &[Duration]) -> Attempted {
-        Attempted { sent: Sent::Deferred { why: "451 later".into(), again_in: None }, delays: delays.to_vec() }
+    fn deferred(delays: &[Duration]) -> AttemptResult {
+        AttemptResult {
+            sent: SendAnswer::Deferred { why: "451 later".into(), again_in: None },
+            delays: delays.to_vec(),
+        }
     }
 
-    fn closed(outcome: Outcome) -> Closed {
-        Closed { outcome, why: String::new() }
+    fn closed(outcome: DigestOutcome) -> WindowEnd {
+        WindowEnd { outcome, why: String::new() }
     }
 
     #[test]
     fn attempts_follow_each_other_at_the_delays_of_the_first_answer() {
         let mut state = state();
         for (n, seconds) in [(0, 60), (1, 300)] {
-            assert_eq!(state.decide(), Decision::Send);
+            assert_eq!(state.decide(), MessageDecision::Send);
             assert_eq!(state.begin_send(at(0)).failed, n);
-            state.attempted(deferred(&[MINUTE, 5 * MINUTE]), at(0));
-            assert_eq!(state.decide(), Decision::Wait(at(seconds)));
+            state.apply_attempt(deferred(&[MINUTE, 5 * MINUTE]), at(0));
+            assert_eq!(state.decide(), MessageDecision::Wait(at(seconds)));
             assert_eq!(state.begin_send(at(0)).delays, Some(vec![MINUTE, 5 * MINUTE]));
-            state.waited();
+            state.end_wait();
         }
-        let sent = Attempted { sent: Sent::closed(closed(Outcome::Sent)), delays: Vec::new() };
-        state.attempted(sent, at(0));
-        assert_eq!(state.decide(), Decision::Finish);
+        let sent = AttemptResult { sent: SendAnswer::closed(closed(DigestOutcome::Sent)), delays: Vec::new() };
+        state.apply_attempt(sent, at(0));
+        assert_eq!(state.decide(), MessageDecision::Finish);
     }
 
     #[test]
     fn a_relay_at_fault_burns_no_attempt() {
         let mut state = state();
-        state.attempted(
-            Attempted {
-                sent: Sent::Waiting { until: at(9), why: "535".into(), pause: None, too_large: None, moment: false },
+        state.apply_attempt(
+            AttemptResult {
+                sent: SendAnswer::Waiting {
+                    until: at(9),
+                    why: "535".into(),
+                    pause: None,
+                    too_large: None,
+                    moment: false,
+                },
                 delays: vec![],
             },
             at(0),
         );
-        assert_eq!((state.decide(), state.failed), (Decision::Wait(at(9)), 0));
+        assert_eq!((state.decide(), state.failed), (MessageDecision::Wait(at(9)), 0));
     }
 
-    fn paused() -> Attempted {
-        let paused = Paused { by: "ann".into(), why: "wrong prices".into(), since: at(0), until: None };
+    fn paused() -> AttemptResult {
+        let paused = PauseDetails { by: "ann".into(), why: "wrong prices".into(), since: at(0), until: None };
         let pause = PauseWait { look_at: at(1800), share: Duration::from_secs(9), paused };
-        let sent = Sent::Waiting {
+        let sent = SendAnswer::Waiting {
             until: pause.look_at,
             why: pause.paused.to_string(),
             pause: Some(pause),
             too_large: None,
             moment: false,
         };
-        Attempted { sent, delays: vec![] }
+        AttemptResult { sent, delays: vec![] }
     }
 
     #[test]
     fn a_signal_shortens_the_wait_for_a_pause_and_no_other() {
         let mut state = state();
-        state.attempted(paused(), at(0));
-        assert_eq!((state.decide(), state.failed), (Decision::Wait(at(1800)), 0));
+        state.apply_attempt(paused(), at(0));
+        assert_eq!((state.decide(), state.failed), (MessageDecision::Wait(at(1800)), 0));
         state.look_again(at(100));
-        assert_eq!(state.decide(), Decision::Wait(at(109)));
+        assert_eq!(state.decide(), MessageDecision::Wait(at(109)));
         state.look_again(at(105));
-        assert_eq!(state.decide(), Decision::Wait(at(109)));
-        state.waited();
+        assert_eq!(state.decide(), MessageDecision::Wait(at(109)));
+        state.end_wait();
         state.begin_send(at(109));
-        state.attempted(deferred(&[MINUTE]), at(110));
+        state.apply_attempt(deferred(&[MINUTE]), at(110));
         state.look_again(at(111));
-        assert_eq!(state.decide(), Decision::Wait(at(170)));
+        assert_eq!(state.decide(), MessageDecision::Wait(at(170)));
     }
 
     #[test]
@@ -296,63 +305,65 @@ mod tests {
         let mut state = state();
         state.begin_send(at(0));
         state.look_again(at(1));
-        state.attempted(paused(), at(2));
-        assert_eq!(state.decide(), Decision::Wait(at(11)));
+        state.apply_attempt(paused(), at(2));
+        assert_eq!(state.decide(), MessageDecision::Wait(at(11)));
     }
 
     #[test]
     fn nothing_is_sent_after_a_cancel_whenever_it_comes() {
         let mut waiting = state();
-        waiting.attempted(deferred(&[MINUTE]), at(0));
+        waiting.apply_attempt(deferred(&[MINUTE]), at(0));
         for mut state in [state(), waiting] {
             state.cancel(order());
-            assert_eq!(state.decide(), Decision::Close);
-            state.ended(closed(Outcome::Ambiguous));
+            assert_eq!(state.decide(), MessageDecision::Close);
+            state.apply_close(closed(DigestOutcome::Ambiguous));
             assert_eq!(
-                (state.decide(), state.cancelled()),
-                (Decision::Finish, Cancelled { closed: state.closed.clone() })
+                (state.decide(), state.cancel_result()),
+                (MessageDecision::Finish, CancelResult { closed: state.closed.clone() })
             );
         }
         let mut sent = state();
-        sent.ended(closed(Outcome::Sent));
+        sent.apply_close(closed(DigestOutcome::Sent));
         sent.cancel(order());
-        assert_eq!((sent.decide(), sent.winds_down()), (Decision::Finish, false));
+        assert_eq!((sent.decide(), sent.winds_down()), (MessageDecision::Finish, false));
     }
 
     #[test]
     fn a_retry_starts_over_unless_it_is_refused() {
         let mut state = state();
-        state.attempted(deferred(&[MINUTE]), at(0));
+        state.apply_attempt(deferred(&[MINUTE]), at(0));
         let before = state.clone();
         assert_eq!(state.retry_input(at(0)), None);
         assert_eq!(state.retry(retry()), None);
-        assert_eq!(state.decide(), Decision::Retry);
+        assert_eq!(state.decide(), MessageDecision::Retry);
         let asked = RetryInput { asked_at: at(9), key: state.key.clone(), retry: retry() };
         assert_eq!(state.retry_input(at(9)), Some(asked));
         assert!(state.retry(retry()).is_some(), "one at a time");
-        state.retried(Retried::Refused { why: "no".into() });
-        assert_eq!(State { retried: None, ..state.clone() }, before);
+        state.apply_retry(RetryResult::Refused { why: "no".into() });
+        assert_eq!(MessageRunState { retried: None, ..state.clone() }, before);
         assert_eq!(state.retry(retry()), None);
-        state.retried(Retried::Queued);
-        assert_eq!((state.decide(), state.failed, state.delays), (Decision::Send, 0, None));
+        state.apply_retry(RetryResult::Queued);
+        assert_eq!((state.decide(), state.failed, state.delays), (MessageDecision::Send, 0, None));
     }
 
     #[test]
     fn a_cancel_during_a_retry_keeps_the_message_from_being_sent_again() {
-        for cancel in [|state: &mut State| state.cancel(order()), |state: &mut State| state.cancelled = true] {
+        for cancel in
+            [|state: &mut MessageRunState| state.cancel(order()), |state: &mut MessageRunState| state.cancelled = true]
+        {
             let mut state = state();
             state.retry(retry());
             cancel(&mut state);
-            state.retried(Retried::Queued);
-            assert_eq!(state.decide(), Decision::Close);
+            state.apply_retry(RetryResult::Queued);
+            assert_eq!(state.decide(), MessageDecision::Close);
         }
     }
 
     #[test]
     fn a_carried_state_reads_back_unchanged() {
         let mut state = state();
-        state.attempted(deferred(&[MINUTE]), at(0));
+        state.apply_attempt(deferred(&[MINUTE]), at(0));
         let json = serde_json::to_string(&state).unwrap();
-        assert_eq!(serde_json::from_str::<State>(&json).unwrap(), state);
+        assert_eq!(serde_json::from_str::<MessageRunState>(&json).unwrap(), state);
     }
 }

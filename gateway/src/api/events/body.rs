@@ -15,7 +15,7 @@ use ruzstd::decoding::{
 use crate::{
     api::{
         body::{self, JSON},
-        refusal::Refusal,
+        refusal::ApiRefusal,
     },
     problem::Problem,
     request_body::encoding,
@@ -30,43 +30,43 @@ pub(crate) const BODY_BYTES: usize = 1 << 20;
 pub(super) const PARTS: usize = 100;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum BodyFormat {
     /// One event, a list, or an object with lists.
     Json,
     /// One event per line.
     Lines,
 }
 
-impl Kind {
+impl BodyFormat {
     /// Reads `Content-Type`. If it is missing, this is JSON.
-    pub fn of(headers: &HeaderMap) -> Result<Self, Refusal> {
+    pub fn from_headers(headers: &HeaderMap) -> Result<Self, ApiRefusal> {
         match body::media_type(headers).as_str() {
             JSON => Ok(Self::Json),
             NDJSON => Ok(Self::Lines),
-            _ => Err(Refusal::media_type(headers, &[JSON, NDJSON])),
+            _ => Err(ApiRefusal::media_type(headers, &[JSON, NDJSON])),
         }
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Undecodable {
+pub(super) enum DecodeError {
     Malformed,
     TooLong,
     TooManyParts,
 }
 
-impl From<io::Error> for Undecodable {
+impl From<io::Error> for DecodeError {
     fn from(_: io::Error) -> Self {
         Self::Malformed
     }
 }
 
-impl From<Undecodable> for Refusal {
-    fn from(why: Undecodable) -> Self {
+impl From<DecodeError> for ApiRefusal {
+    fn from(why: DecodeError) -> Self {
         match why {
-            Undecodable::Malformed => Self::unreadable("is not what Content-Encoding says, or is cut off"),
-            Undecodable::TooLong => Problem::TooLarge.into(),
-            Undecodable::TooManyParts => Self::of(
+            DecodeError::Malformed => Self::unreadable("is not what Content-Encoding says, or is cut off"),
+            DecodeError::TooLong => Problem::TooLarge.into(),
+            DecodeError::TooManyParts => Self::with_fault(
                 Problem::Unreadable,
                 "",
                 format!("has more than {PARTS} members or frames, or thousands of blocks; compress the body as one"),
@@ -76,34 +76,34 @@ impl From<Undecodable> for Refusal {
 }
 
 /// Returns an upper bound, in bytes.
-pub(crate) fn longest(headers: &HeaderMap, bytes: &[u8]) -> usize {
+pub(crate) fn max_length(headers: &HeaderMap, bytes: &[u8]) -> usize {
     if encoding(headers).is_some() { BODY_BYTES } else { bytes.len() }
 }
 
-pub(crate) fn decoded<'a>(headers: &HeaderMap, bytes: &'a [u8]) -> Result<Cow<'a, [u8]>, Refusal> {
+pub(crate) fn decode_body<'a>(headers: &HeaderMap, bytes: &'a [u8]) -> Result<Cow<'a, [u8]>, ApiRefusal> {
     match encoding(headers).as_deref() {
         None => Ok(Cow::Borrowed(bytes)),
-        Some(b"gzip") => Ok(Cow::Owned(gunzipped(bytes)?)),
-        Some(b"zstd") => Ok(Cow::Owned(unzstd(bytes)?)),
-        Some(_) => Err(Refusal::encoding()),
+        Some(b"gzip") => Ok(Cow::Owned(decompress_gzip(bytes)?)),
+        Some(b"zstd") => Ok(Cow::Owned(decompress_zstd(bytes)?)),
+        Some(_) => Err(ApiRefusal::encoding()),
     }
 }
 
-fn gunzipped(mut bytes: &[u8]) -> Result<Vec<u8>, Undecodable> {
+fn decompress_gzip(mut bytes: &[u8]) -> Result<Vec<u8>, DecodeError> {
     let mut plain = Vec::new();
     for _ in 0..PARTS {
         let room = (BODY_BYTES + 1 - plain.len()) as u64;
         let mut member = GzDecoder::new(&mut bytes).take(room);
         member.read_to_end(&mut plain)?;
         if plain.len() > BODY_BYTES {
-            return Err(Undecodable::TooLong);
+            return Err(DecodeError::TooLong);
         }
         drop(member);
         if bytes.is_empty() {
             return Ok(plain);
         }
     }
-    Err(Undecodable::TooManyParts)
+    Err(DecodeError::TooManyParts)
 }
 
 /// Maximum zstd window, which is also the memory a frame needs. RFC 9659 forbids larger windows in HTTP.
@@ -112,7 +112,7 @@ const WINDOW_BYTES: u64 = 8 << 20;
 const BLOCKS: usize = 20_000;
 
 /// Decompresses `zstd` frames (RFC 8878) with limits on memory and output. Verifies checksums.
-pub(super) fn unzstd(mut bytes: &[u8]) -> Result<Vec<u8>, Undecodable> {
+pub(super) fn decompress_zstd(mut bytes: &[u8]) -> Result<Vec<u8>, DecodeError> {
     let (mut plain, mut blocks) = (Vec::new(), BLOCKS);
     let mut decoder = FrameDecoder::new();
     decoder.set_max_window_size(WINDOW_BYTES);
@@ -124,13 +124,13 @@ pub(super) fn unzstd(mut bytes: &[u8]) -> Result<Vec<u8>, Undecodable> {
             Ok(()) => frame(&mut decoder, &mut bytes, &mut plain, &mut blocks)?,
             Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame { length, .. })) => {
                 let skipped = usize::try_from(length).ok();
-                bytes = skipped.and_then(|skipped| bytes.get(skipped..)).ok_or(Undecodable::Malformed)?;
+                bytes = skipped.and_then(|skipped| bytes.get(skipped..)).ok_or(DecodeError::Malformed)?;
             }
-            Err(FrameDecoderError::WindowSizeTooBig { .. }) => return Err(Undecodable::TooLong),
-            Err(_) => return Err(Undecodable::Malformed),
+            Err(FrameDecoderError::WindowSizeTooBig { .. }) => return Err(DecodeError::TooLong),
+            Err(_) => return Err(DecodeError::Malformed),
         }
     }
-    Err(Undecodable::TooManyParts)
+    Err(DecodeError::TooManyParts)
 }
 
 /// Decompresses one frame block by block; a block has at most 128 KiB. `blocks` is the number still allowed
@@ -140,23 +140,23 @@ fn frame(
     bytes: &mut &[u8],
     plain: &mut Vec<u8>,
     blocks: &mut usize,
-) -> Result<(), Undecodable> {
+) -> Result<(), DecodeError> {
     if decoder.content_size() > BODY_BYTES as u64 {
-        return Err(Undecodable::TooLong);
+        return Err(DecodeError::TooLong);
     }
     while !decoder.is_finished() {
-        *blocks = blocks.checked_sub(1).ok_or(Undecodable::TooManyParts)?;
+        *blocks = blocks.checked_sub(1).ok_or(DecodeError::TooManyParts)?;
         let block = decoder.decode_blocks(&mut *bytes, BlockDecodingStrategy::UptoBlocks(1));
-        block.map_err(|_| Undecodable::Malformed)?;
+        block.map_err(|_| DecodeError::Malformed)?;
         let room = (BODY_BYTES + 1 - plain.len()) as u64;
-        decoder.by_ref().take(room).read_to_end(plain).map_err(|_| Undecodable::Malformed)?;
+        decoder.by_ref().take(room).read_to_end(plain).map_err(|_| DecodeError::Malformed)?;
         if plain.len() > BODY_BYTES {
-            return Err(Undecodable::TooLong);
+            return Err(DecodeError::TooLong);
         }
     }
     let named = decoder.get_checksum_from_data();
     if named.is_some() && named != decoder.get_calculated_checksum() {
-        return Err(Undecodable::Malformed);
+        return Err(DecodeError::Malformed);
     }
     Ok(())
 }
@@ -202,33 +202,33 @@ mod zstd_tests {
 
     #[test]
     fn the_output_of_the_reference_encoder_is_read() {
-        let plain = unzstd(REFERENCE).unwrap();
+        let plain = decompress_zstd(REFERENCE).unwrap();
         let events: Vec<serde_json::Value> = serde_json::from_slice(&plain).unwrap();
         let ids: Vec<_> = events.iter().filter_map(|event| event["event_id"].as_str()).collect();
         assert_eq!((ids, plain.len()), (vec!["e1", "e2"], 219));
         let mut changed = REFERENCE.to_vec();
         *changed.last_mut().unwrap() ^= 1;
-        assert_eq!(unzstd(&changed), Err(Undecodable::Malformed), "the checksum is wrong");
+        assert_eq!(decompress_zstd(&changed), Err(DecodeError::Malformed), "the checksum is wrong");
     }
 
     #[test]
     fn several_frames_are_one_body() {
         let frames = [zipped(b"[1,"), skippable(b"comment"), zipped(b"2]")].concat();
-        assert_eq!(unzstd(&frames).unwrap(), b"[1,2]");
-        assert_eq!(unzstd(&skippable(b"").repeat(PARTS)).unwrap(), b"");
-        assert_eq!(unzstd(&skippable(b"").repeat(PARTS + 1)), Err(Undecodable::TooManyParts));
-        assert_eq!(unzstd(&[zipped(b"[]"), b"[]".to_vec()].concat()), Err(Undecodable::Malformed));
+        assert_eq!(decompress_zstd(&frames).unwrap(), b"[1,2]");
+        assert_eq!(decompress_zstd(&skippable(b"").repeat(PARTS)).unwrap(), b"");
+        assert_eq!(decompress_zstd(&skippable(b"").repeat(PARTS + 1)), Err(DecodeError::TooManyParts));
+        assert_eq!(decompress_zstd(&[zipped(b"[]"), b"[]".to_vec()].concat()), Err(DecodeError::Malformed));
     }
 
     #[test]
     fn a_bomb_is_refused_at_the_limit_of_a_body() {
-        assert_eq!(unzstd(&bomb(MIB_1, 8)).unwrap().len(), BODY_BYTES);
-        assert_eq!(unzstd(&bomb(MIB_8, 8)).unwrap().len(), BODY_BYTES);
-        assert_eq!(unzstd(&bomb(MIB_1, 9)), Err(Undecodable::TooLong));
-        assert_eq!(unzstd(&bomb(MIB_8, 200_000)), Err(Undecodable::TooLong));
-        assert_eq!(unzstd(&bomb(MIB_1, 1).repeat(9)), Err(Undecodable::TooLong), "all frames count");
-        assert_eq!(unzstd(&bomb(MIB_9, 1)), Err(Undecodable::TooLong), "the window is too large");
-        assert_eq!(unzstd(&zipped(&vec![b' '; BODY_BYTES + 1])), Err(Undecodable::TooLong));
+        assert_eq!(decompress_zstd(&bomb(MIB_1, 8)).unwrap().len(), BODY_BYTES);
+        assert_eq!(decompress_zstd(&bomb(MIB_8, 8)).unwrap().len(), BODY_BYTES);
+        assert_eq!(decompress_zstd(&bomb(MIB_1, 9)), Err(DecodeError::TooLong));
+        assert_eq!(decompress_zstd(&bomb(MIB_8, 200_000)), Err(DecodeError::TooLong));
+        assert_eq!(decompress_zstd(&bomb(MIB_1, 1).repeat(9)), Err(DecodeError::TooLong), "all frames count");
+        assert_eq!(decompress_zstd(&bomb(MIB_9, 1)), Err(DecodeError::TooLong), "the window is too large");
+        assert_eq!(decompress_zstd(&zipped(&vec![b' '; BODY_BYTES + 1])), Err(DecodeError::TooLong));
     }
 
     #[test]
@@ -238,19 +238,23 @@ mod zstd_tests {
             let blocks = (0..blocks).flat_map(|n| empty(u8::from(n + 1 == blocks)));
             MAGIC.into_iter().chain([0, MIB_1]).chain(blocks).collect::<Vec<u8>>()
         };
-        assert_eq!(unzstd(&frame(BLOCKS)).unwrap(), b"");
-        assert_eq!(unzstd(&frame(BLOCKS + 1)), Err(Undecodable::TooManyParts));
-        assert_eq!(unzstd(&frame(BLOCKS / 2 + 1).repeat(2)), Err(Undecodable::TooManyParts), "all frames count");
+        assert_eq!(decompress_zstd(&frame(BLOCKS)).unwrap(), b"");
+        assert_eq!(decompress_zstd(&frame(BLOCKS + 1)), Err(DecodeError::TooManyParts));
+        assert_eq!(
+            decompress_zstd(&frame(BLOCKS / 2 + 1).repeat(2)),
+            Err(DecodeError::TooManyParts),
+            "all frames count"
+        );
     }
 
     #[test]
     fn a_body_that_breaks_off_is_unreadable_at_each_byte() {
         for end in 1..REFERENCE.len() {
-            assert_eq!(unzstd(&REFERENCE[..end]), Err(Undecodable::Malformed), "{end}");
+            assert_eq!(decompress_zstd(&REFERENCE[..end]), Err(DecodeError::Malformed), "{end}");
         }
-        assert_eq!(unzstd(b"[]"), Err(Undecodable::Malformed));
+        assert_eq!(decompress_zstd(b"[]"), Err(DecodeError::Malformed));
         let cut = skippable(b"comment");
-        assert_eq!(unzstd(&cut[..cut.len() - 1]), Err(Undecodable::Malformed));
+        assert_eq!(decompress_zstd(&cut[..cut.len() - 1]), Err(DecodeError::Malformed));
     }
 
     proptest! {
@@ -261,7 +265,7 @@ mod zstd_tests {
                 let at = at.index(bytes.len());
                 bytes[at] = byte;
             }
-            let _ = unzstd(&bytes);
+            let _ = decompress_zstd(&bytes);
         }
     }
 }
@@ -291,42 +295,42 @@ mod tests {
     #[test]
     fn a_body_is_json_or_lines_and_nothing_else() {
         for (named, kind) in [
-            ("application/json", Ok(Kind::Json)),
-            ("Application/JSON; charset=utf-8", Ok(Kind::Json)),
-            ("application/x-ndjson", Ok(Kind::Lines)),
+            ("application/json", Ok(BodyFormat::Json)),
+            ("Application/JSON; charset=utf-8", Ok(BodyFormat::Json)),
+            ("application/x-ndjson", Ok(BodyFormat::Lines)),
             ("text/plain", Err(Problem::UnsupportedMedia)),
         ] {
-            let of = Kind::of(&header(CONTENT_TYPE, named)).map_err(|refusal| refusal.problem());
+            let of = BodyFormat::from_headers(&header(CONTENT_TYPE, named)).map_err(|refusal| refusal.problem());
             assert_eq!(of, kind, "{named}");
         }
-        assert_eq!(Kind::of(&HeaderMap::new()), Ok(Kind::Json));
+        assert_eq!(BodyFormat::from_headers(&HeaderMap::new()), Ok(BodyFormat::Json));
     }
 
     #[test]
     fn a_body_is_bounded_after_decompression_too() {
         let gzip = header(CONTENT_ENCODING, "gzip");
-        assert_eq!(decoded(&gzip, &zipped(b"[]")).unwrap().as_ref(), b"[]");
-        assert_eq!(decoded(&gzip, &zipped(&vec![b' '; BODY_BYTES])).unwrap().len(), BODY_BYTES);
-        let refused = |headers: &HeaderMap, bytes: &[u8]| decoded(headers, bytes).unwrap_err().problem();
+        assert_eq!(decode_body(&gzip, &zipped(b"[]")).unwrap().as_ref(), b"[]");
+        assert_eq!(decode_body(&gzip, &zipped(&vec![b' '; BODY_BYTES])).unwrap().len(), BODY_BYTES);
+        let refused = |headers: &HeaderMap, bytes: &[u8]| decode_body(headers, bytes).unwrap_err().problem();
         assert_eq!(refused(&gzip, &zipped(&vec![b' '; BODY_BYTES + 1])), Problem::TooLarge);
         for malformed in [b"[]".to_vec(), zipped(b"[1, 2]")[..20].to_vec(), [zipped(b"[]"), b"[]".to_vec()].concat()] {
             assert_eq!(refused(&gzip, &malformed), Problem::Unreadable, "{malformed:?}");
         }
         assert_eq!(refused(&header(CONTENT_ENCODING, "br"), b"[]"), Problem::UnsupportedMedia);
-        assert_eq!(decoded(&HeaderMap::new(), b"[]").unwrap().as_ref(), b"[]");
+        assert_eq!(decode_body(&HeaderMap::new(), b"[]").unwrap().as_ref(), b"[]");
     }
 
     #[test]
     fn members_of_gzip_are_one_body_and_more_than_a_hundred_are_refused_by_name() {
         let gzip = header(CONTENT_ENCODING, "gzip");
         let members = [zipped(b"[1,"), zipped(b""), zipped(b"2]")].concat();
-        assert_eq!(decoded(&gzip, &members).unwrap().as_ref(), b"[1,2]");
-        assert_eq!(decoded(&gzip, &zipped(b" ").repeat(PARTS)).unwrap().len(), PARTS);
+        assert_eq!(decode_body(&gzip, &members).unwrap().as_ref(), b"[1,2]");
+        assert_eq!(decode_body(&gzip, &zipped(b" ").repeat(PARTS)).unwrap().len(), PARTS);
         for many in [PARTS + 1, 50_000] {
-            let refused = decoded(&gzip, &zipped(b"").repeat(many)).unwrap_err();
-            assert_eq!(refused, Undecodable::TooManyParts.into());
+            let refused = decode_body(&gzip, &zipped(b"").repeat(many)).unwrap_err();
+            assert_eq!(refused, DecodeError::TooManyParts.into());
         }
         let long = zipped(&vec![b' '; BODY_BYTES / 2 + 1]).repeat(2);
-        assert_eq!(decoded(&gzip, &long), Err(Problem::TooLarge.into()), "all members count");
+        assert_eq!(decode_body(&gzip, &long), Err(Problem::TooLarge.into()), "all members count");
     }
 }

@@ -1,13 +1,13 @@
 use serde_json::{Value, json};
 use tidings_model::limits::{COUNT_NAME_BYTES, COUNTS, ID_BYTES};
 
-use super::Answer;
+use super::EventsResponse;
 use crate::{
-    api::openapi::operation::{Header, Operation, Tag},
+    api::openapi::operation::{ApiTag, Operation, RequestHeader},
     problem::Problem,
 };
 
-pub(crate) fn post() -> Operation {
+pub(crate) fn describe_post() -> Operation {
     let event = |id: &str| {
         json!({
             "event_id": id, "digest": "activity", "user": "ann", "category": "comment", "occurred_at": "2026-01-31T08:00:00Z",
@@ -21,20 +21,20 @@ pub(crate) fn post() -> Operation {
     ];
     let body = json!({"$ref": "#/components/schemas/EventsBody"});
     Operation::new(
-        Tag::Events,
+        ApiTag::Events,
         "An event that came before changes nothing, and other content replaces it until it goes out; result says what the ledger knows \
          of an id. What is legal and looks like a mistake is accepted \
          with warnings. Content-Encoding may be gzip or zstd. A request has at most 1 MiB and 10,000 items. Other shapes are taken, too, which \
          generators of clients could not tell apart: one event, a list of events, and lines of events as application/x-ndjson.",
     )
-    .header(Header::IdempotencyKey)
-    .header(Header::Prefer)
+    .header(RequestHeader::IdempotencyKey)
+    .header(RequestHeader::Prefer)
     .schema("Event", event_schema())
     .schema("Retract", retract_schema())
     .schema("EventsBody", body_schema())
     .content("application/json", &body, &bodies)
-    .answer::<Answer>(200, "Some items are durable, and the others were refused for the reasons in results.")
-    .answer::<Answer>(202, "All items are durable.")
+    .answer::<EventsResponse>(200, "Some items are durable, and the others were refused for the reasons in results.")
+    .answer::<EventsResponse>(202, "All items are durable.")
     .problem(Problem::OtherContent)
     .problem(Problem::UnknownDigest)
     .problem(Problem::InboxFull)
@@ -51,11 +51,11 @@ fn body_schema() -> Value {
     })
 }
 
-fn id(description: &str) -> Value {
+fn id_schema(description: &str) -> Value {
     json!({"type": "string", "maxLength": ID_BYTES, "description": description})
 }
 
-fn moment(description: &str) -> Value {
+fn time_schema(description: &str) -> Value {
     json!({"type": "string", "format": "date-time", "description": description})
 }
 
@@ -63,15 +63,15 @@ fn moment(description: &str) -> Value {
 fn event_schema() -> Value {
     let count = json!({"type": "integer", "format": "int64"});
     let properties = json!({
-        "tenant": id("The tenant; that of the token if it is missing."),
-        "user": id("The recipient's id in the directory."),
-        "digest": id("The digest type."),
-        "event_id": id("What the event is known by within its key: the same content again changes nothing. Idempotency-Key is another spelling for a single event."),
-        "category": id("The kind of event."),
-        "entity_type": id("Events about the same entity share a line of the message."),
-        "entity_id": id("The entity of this type."),
-        "actor": id("The person or program that caused the event, as the message shows it."),
-        "occurred_at": moment("The time of the event."),
+        "tenant": id_schema("The tenant; that of the token if it is missing."),
+        "user": id_schema("The recipient's id in the directory."),
+        "digest": id_schema("The digest type."),
+        "event_id": id_schema("What the event is known by within its key: the same content again changes nothing. Idempotency-Key is another spelling for a single event."),
+        "category": id_schema("The kind of event."),
+        "entity_type": id_schema("Events about the same entity share a line of the message."),
+        "entity_id": id_schema("The entity of this type."),
+        "actor": id_schema("The person or program that caused the event, as the message shows it."),
+        "occurred_at": time_schema("The time of the event."),
         "counts": {
             "type": "object", "description": "Numbers that add up over a line.", "maxProperties": COUNTS,
             "propertyNames": {"maxLength": COUNT_NAME_BYTES}, "additionalProperties": count,
@@ -94,14 +94,14 @@ fn event_schema() -> Value {
 /// JSON schema of the message `Retract` in `proto/tidings/v1/event.proto`.
 fn retract_schema() -> Value {
     let properties = json!({
-        "tenant": id("The tenant; that of the token if it is missing."),
-        "user": id("The recipient's id in the directory."),
-        "digest": id("The digest type."),
-        "event_id": id("Withdraws the event with this id. It excludes category."),
-        "category": id("Withdraws all events of this category about the entity."),
-        "entity_type": id("The type of the entity."),
-        "entity_id": id("The entity; without one, the events about none."),
-        "occurred_at": moment("The time up to which events are withdrawn. Required with category."),
+        "tenant": id_schema("The tenant; that of the token if it is missing."),
+        "user": id_schema("The recipient's id in the directory."),
+        "digest": id_schema("The digest type."),
+        "event_id": id_schema("Withdraws the event with this id. It excludes category."),
+        "category": id_schema("Withdraws all events of this category about the entity."),
+        "entity_type": id_schema("The type of the entity."),
+        "entity_id": id_schema("The entity; without one, the events about none."),
+        "occurred_at": time_schema("The time up to which events are withdrawn. Required with category."),
     });
     json!({
         "type": "object",

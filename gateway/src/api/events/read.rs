@@ -2,22 +2,22 @@
 
 use jiff::Timestamp;
 use serde::Deserialize;
-use tidings_mail::render::doubts;
+use tidings_mail::render::event_warnings;
 use tidings_model::{
-    Content, Event,
+    Event, EventContent,
     foreign_text::{WrongEncoding, is_utf16, skip_bom},
-    inbox::Item,
-    limits::Invalid,
+    inbox::InboxItem,
+    limits::InvalidField,
     settings::Settings,
-    wire::{self, Items},
+    wire::{self, WireItems},
 };
 use tidings_proto::v1;
 
-use super::body::Kind;
+use super::body::BodyFormat;
 use crate::{
     api::{
-        caller::Caller,
-        refusal::{Fault, Refusal},
+        caller::ApiCaller,
+        refusal::{ApiRefusal, Fault},
     },
     problem::Problem,
     request_body,
@@ -29,8 +29,8 @@ const ITEMS: usize = 10_000;
 const VALUES: usize = 20_000;
 
 #[derive(Clone, Copy)]
-pub(super) struct Checks<'a> {
-    pub caller: &'a Caller,
+pub(super) struct ItemChecks<'a> {
+    pub caller: &'a ApiCaller,
     /// `Idempotency-Key`, used as the id if the request has a single event.
     pub key: Option<&'a str>,
     pub settings: &'a Settings,
@@ -38,70 +38,70 @@ pub(super) struct Checks<'a> {
 }
 
 #[derive(Debug)]
-pub(super) struct Read {
+pub(super) struct ParsedItem {
     /// Empty if the id was unreadable.
     pub event_id: String,
-    pub result: Result<Checked, Refused>,
+    pub result: Result<ValidItem, ItemRefusal>,
 }
 
 #[derive(Debug)]
-pub(super) struct Checked {
-    pub item: Item,
+pub(super) struct ValidItem {
+    pub item: InboxItem,
     /// `None` for a retract.
-    pub content: Option<Content>,
+    pub content: Option<EventContent>,
     pub warnings: Vec<Fault>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Refused {
+pub(super) struct ItemRefusal {
     pub fault: Fault,
     /// Set if this reason has its own problem type.
     pub problem: Option<Problem>,
 }
 
-impl<T: Into<Fault>> From<T> for Refused {
+impl<T: Into<Fault>> From<T> for ItemRefusal {
     fn from(fault: T) -> Self {
         Self { fault: fault.into(), problem: None }
     }
 }
 
 /// Returns the events first, then the retracts.
-pub(super) fn items(kind: Kind, bytes: &[u8], checks: Checks<'_>) -> Result<Vec<Read>, Refusal> {
+pub(super) fn items(kind: BodyFormat, bytes: &[u8], checks: ItemChecks<'_>) -> Result<Vec<ParsedItem>, ApiRefusal> {
     if is_utf16(bytes) {
-        return Err(Refusal::unreadable(WrongEncoding::Utf16.to_string()));
+        return Err(ApiRefusal::unreadable(WrongEncoding::Utf16.to_string()));
     }
     let bytes = skip_bom(bytes);
     if bytes.trim_ascii().is_empty() {
-        return Err(Refusal::unreadable(
+        return Err(ApiRefusal::unreadable(
             "is empty; send an event, a list of events, or an object with events and retracts",
         ));
     }
     let lists = match kind {
-        Kind::Lines => Items::default(),
-        Kind::Json => wire::items(bytes, false).map_err(unreadable)?,
+        BodyFormat::Lines => WireItems::default(),
+        BodyFormat::Json => wire::split_items(bytes, false).map_err(unreadable_body)?,
     };
-    let lines = if kind == Kind::Lines { bytes } else { &[] };
+    let lines = if kind == BodyFormat::Lines { bytes } else { &[] };
     let lines = lines.split(|byte| *byte == b'\n').map(skip_bom).filter(|line| !line.trim_ascii().is_empty());
     let lines: Vec<_> = lines.take(ITEMS + 1).collect();
     let count = lists.events.len() + lists.retracts.len() + lines.len();
     if count > ITEMS {
         return Err(Problem::TooManyItems.into());
     }
-    let checks = Checks { key: checks.key.filter(|_| count == 1), ..checks };
+    let checks = ItemChecks { key: checks.key.filter(|_| count == 1), ..checks };
     let events = lists.events.into_iter().chain(lines);
     let retracts = lists.retracts.into_iter();
     Ok(events.map(|json| checks.event(json)).chain(retracts.map(|json| checks.retract(json))).collect())
 }
 
-fn unreadable(Invalid { field, problem }: Invalid) -> Refusal {
+fn unreadable_body(InvalidField { field, problem }: InvalidField) -> ApiRefusal {
     // The first line of NDJSON is valid JSON, so suggest the right media type.
     let hint = if problem.ends_with("trailing characters") { "; one event a line is application/x-ndjson" } else { "" };
-    Refusal::of(Problem::Unreadable, &field, format!("{problem}{hint}"))
+    ApiRefusal::with_fault(Problem::Unreadable, &field, format!("{problem}{hint}"))
 }
 
 /// Rejects an item before parsing if it would need too much memory.
-fn bounded(json: &[u8]) -> Result<(), Invalid> {
-    request_body::bound_values(json, VALUES).map_err(|problem| Invalid { field: String::new(), problem })
+fn check_size(json: &[u8]) -> Result<(), InvalidField> {
+    request_body::bound_values(json, VALUES).map_err(|problem| InvalidField { field: String::new(), problem })
 }
 
 /// Reads the id of an item that is wrong elsewhere, so that a producer can tell which one was refused. Empty if it has none.
@@ -114,11 +114,11 @@ fn id_of(json: &[u8]) -> String {
     serde_json::from_slice(json).map_or_else(|_| String::new(), |Identified { event_id }| event_id)
 }
 
-impl Checks<'_> {
-    fn event(self, json: &[u8]) -> Read {
-        let mut wire = match bounded(json).and_then(|()| wire::event(json)) {
+impl ItemChecks<'_> {
+    fn event(self, json: &[u8]) -> ParsedItem {
+        let mut wire = match check_size(json).and_then(|()| wire::parse_event(json)) {
             Ok(wire) => wire,
-            Err(refused) => return Read { event_id: id_of(json), result: Err(refused.into()) },
+            Err(refused) => return ParsedItem { event_id: id_of(json), result: Err(refused.into()) },
         };
         if let (Some(key), true) = (self.key, wire.event_id.is_empty()) {
             key.clone_into(&mut wire.event_id);
@@ -128,23 +128,24 @@ impl Checks<'_> {
             Some(key) if key != event_id => {
                 Err(Fault::new("event_id", "is not the Idempotency-Key; send one of them").into())
             }
-            _ => {
-                self.within(&mut wire.tenant, &mut wire.digest).map_err(Refused::from).and_then(|()| self.checked(wire))
-            }
+            _ => self
+                .fill_tenant(&mut wire.tenant, &mut wire.digest)
+                .map_err(ItemRefusal::from)
+                .and_then(|()| self.check_event(wire)),
         };
-        Read { event_id, result }
+        ParsedItem { event_id, result }
     }
 
-    fn checked(self, wire: v1::Event) -> Result<Checked, Refused> {
+    fn check_event(self, wire: v1::Event) -> Result<ValidItem, ItemRefusal> {
         let (key, event) = Event::from_wire(wire, None)?;
-        let unknown = |invalid: Invalid| Refused { problem: Some(Problem::UnknownDigest), ..invalid.into() };
+        let unknown = |invalid: InvalidField| ItemRefusal { problem: Some(Problem::UnknownDigest), ..invalid.into() };
         self.settings.check_digest(&key).map_err(unknown)?;
-        let warnings = doubts(&event, self.now).into_iter().map(Fault::from).collect();
-        Ok(Checked { item: Item::of(key, &event)?, content: Some(event.content()), warnings })
+        let warnings = event_warnings(&event, self.now).into_iter().map(Fault::from).collect();
+        Ok(ValidItem { item: InboxItem::from_event(key, &event)?, content: Some(event.content()), warnings })
     }
 
     /// Fills in the token's tenant or rejects a different one. Replaces former names.
-    fn within(self, tenant: &mut String, digest_type: &mut String) -> Result<(), Fault> {
+    fn fill_tenant(self, tenant: &mut String, digest_type: &mut String) -> Result<(), Fault> {
         if tenant.is_empty() {
             *tenant = self.caller.own_tenant.clone().unwrap_or_default();
         }
@@ -158,19 +159,19 @@ impl Checks<'_> {
     }
 
     /// A removed digest type is accepted, because its events may still be waiting.
-    fn retract(self, json: &[u8]) -> Read {
-        let mut wire = match bounded(json).and_then(|()| wire::retract(json)) {
+    fn retract(self, json: &[u8]) -> ParsedItem {
+        let mut wire = match check_size(json).and_then(|()| wire::parse_retract(json)) {
             Ok(wire) => wire,
-            Err(refused) => return Read { event_id: id_of(json), result: Err(refused.into()) },
+            Err(refused) => return ParsedItem { event_id: id_of(json), result: Err(refused.into()) },
         };
         let event_id = wire.event_id.clone();
-        let named = self.within(&mut wire.tenant, &mut wire.digest);
-        let result = named.map_err(Refused::from).and_then(|()| {
-            let item = Item::retract(wire)?;
+        let named = self.fill_tenant(&mut wire.tenant, &mut wire.digest);
+        let result = named.map_err(ItemRefusal::from).and_then(|()| {
+            let item = InboxItem::from_wire_retract(wire)?;
             let warnings = self.settings.check_digest(&item.key).err().map(Fault::from).into_iter().collect();
-            Ok(Checked { item, content: None, warnings })
+            Ok(ValidItem { item, content: None, warnings })
         });
-        Read { event_id, result }
+        ParsedItem { event_id, result }
     }
 }
 
@@ -188,8 +189,8 @@ mod tests {
 
     const EVENT: &str = r#"{"event_id":"e1","digest":"activity","user":"ann","category":"comment","occurred_at":"2026-01-31T08:00:00Z"}"#;
 
-    fn caller(tenant: Option<&str>) -> Caller {
-        Caller {
+    fn caller(tenant: Option<&str>) -> ApiCaller {
+        ApiCaller {
             by: String::new(),
             issuer: None,
             own_tenant: tenant.map(str::to_owned),
@@ -199,33 +200,33 @@ mod tests {
     }
 
     /// Checks by settings with the digest type `activity`.
-    fn checks<'a>(caller: &'a Caller, key: Option<&'a str>) -> Checks<'a> {
+    fn checks<'a>(caller: &'a ApiCaller, key: Option<&'a str>) -> ItemChecks<'a> {
         static SETTINGS: LazyLock<Settings> = LazyLock::new(|| {
             let activity = DigestSettings::new("activity", Cadence::Never);
             Settings { digests: BTreeMap::from([("activity".to_owned(), activity)]), ..settings() }
         });
-        Checks { caller, key, settings: &SETTINGS, now: Timestamp::constant(1_800_000_000, 0) }
+        ItemChecks { caller, key, settings: &SETTINGS, now: Timestamp::constant(1_800_000_000, 0) }
     }
 
-    fn read(kind: Kind, text: &str) -> Vec<Read> {
+    fn read(kind: BodyFormat, text: &str) -> Vec<ParsedItem> {
         items(kind, text.as_bytes(), checks(&caller(Some("acme")), None)).unwrap()
     }
 
-    fn kinds(read: &[Read]) -> Vec<inbox::Kind> {
+    fn kinds(read: &[ParsedItem]) -> Vec<inbox::InboxItemKind> {
         read.iter().map(|read| read.result.as_ref().unwrap().item.kind).collect()
     }
 
     #[test]
     fn each_shape_of_a_body_is_read_and_the_tenant_filled_in() {
-        use inbox::Kind::{Event, Retract};
+        use inbox::InboxItemKind::{Event, Retract};
         let retract = r#"{"event_id":"e0","digest":"activity","user":"ann"}"#;
         for (kind, text, read_as) in [
-            (Kind::Json, EVENT.to_owned(), vec![Event]),
-            (Kind::Json, format!(" [{EVENT},{EVENT}]"), vec![Event, Event]),
-            (Kind::Json, format!(r#"{{"retracts":[{retract}],"events":[{EVENT}]}}"#), vec![Event, Retract]),
-            (Kind::Json, format!(r#"{{"retracts":[{retract}]}}"#), vec![Retract]),
-            (Kind::Lines, format!("{EVENT}\r\n\n  \n{EVENT}"), vec![Event, Event]),
-            (Kind::Json, "[]".to_owned(), vec![]),
+            (BodyFormat::Json, EVENT.to_owned(), vec![Event]),
+            (BodyFormat::Json, format!(" [{EVENT},{EVENT}]"), vec![Event, Event]),
+            (BodyFormat::Json, format!(r#"{{"retracts":[{retract}],"events":[{EVENT}]}}"#), vec![Event, Retract]),
+            (BodyFormat::Json, format!(r#"{{"retracts":[{retract}]}}"#), vec![Retract]),
+            (BodyFormat::Lines, format!("{EVENT}\r\n\n  \n{EVENT}"), vec![Event, Event]),
+            (BodyFormat::Json, "[]".to_owned(), vec![]),
         ] {
             let read = read(kind, &text);
             assert_eq!(kinds(&read), read_as, "{text}");
@@ -245,10 +246,10 @@ mod tests {
         let settings = Settings { digests, names, ..settings() };
         let retract = r#"{"event_id":"e0","digest":"activity","tenant":"acme","user":"ann"}"#;
         let body = format!(r#"{{"events":[{EVENT}],"retracts":[{retract}]}}"#);
-        let caller = caller(Some("acme")).today(&settings.names);
+        let caller = caller(Some("acme")).with_current_names(&settings.names);
         let checks =
-            Checks { caller: &caller, key: None, settings: &settings, now: Timestamp::constant(1_800_000_000, 0) };
-        for read in items(Kind::Json, body.as_bytes(), checks).unwrap() {
+            ItemChecks { caller: &caller, key: None, settings: &settings, now: Timestamp::constant(1_800_000_000, 0) };
+        for read in items(BodyFormat::Json, body.as_bytes(), checks).unwrap() {
             assert_eq!(read.result.unwrap().item.key.to_string(), "initech/news/ann");
         }
     }
@@ -264,7 +265,7 @@ mod tests {
             ("7".to_owned(), "", "is a number"),
             (wrong("}", ",\"payload\":{\"score\":NaN}}"), "payload.score", "json.dumps"),
         ] {
-            let read = read(Kind::Json, &format!("[{item},{EVENT}]"));
+            let read = read(BodyFormat::Json, &format!("[{item},{EVENT}]"));
             let refused = &read[0].result.as_ref().unwrap_err().fault;
             assert!(refused.field == field && refused.problem.contains(says), "{refused:?}");
             let has_id = item.contains("\"e1\"") && !item.contains("NaN");
@@ -274,10 +275,10 @@ mod tests {
         let latin =
             [&b"\xef\xbb\xbf"[..], EVENT.as_bytes(), b"\n", &EVENT.replace("e1", "?").into_bytes(), b"\n"].concat();
         let latin: Vec<_> = latin.into_iter().map(|byte| if byte == b'?' { 0xfc } else { byte }).collect();
-        let read_latin = items(Kind::Lines, &latin, checks(&caller(Some("acme")), None)).unwrap();
+        let read_latin = items(BodyFormat::Lines, &latin, checks(&caller(Some("acme")), None)).unwrap();
         assert!(read_latin[0].result.is_ok());
         assert_eq!(read_latin[1].result.as_ref().unwrap_err().fault, Fault::new("event_id", "is not UTF-8"));
-        let read = read(Kind::Lines, &format!("{EVENT}\nnot json\n{EVENT}"));
+        let read = read(BodyFormat::Lines, &format!("{EVENT}\nnot json\n{EVENT}"));
         assert_eq!(read.iter().map(|read| read.result.is_ok()).collect::<Vec<_>>(), [true, false, true]);
     }
 
@@ -292,7 +293,8 @@ mod tests {
         }
         for line in include_str!("../../../../tests/data/refused.ndjson").lines() {
             let Refused { event, field, says } = serde_json::from_str(line).unwrap();
-            for (kind, text) in [(Kind::Json, format!("[{event},{EVENT}]")), (Kind::Lines, format!("{event}\n{EVENT}"))]
+            for (kind, text) in
+                [(BodyFormat::Json, format!("[{event},{EVENT}]")), (BodyFormat::Lines, format!("{event}\n{EVENT}"))]
             {
                 let read = read(kind, &text);
                 let refused = &read[0].result.as_ref().expect_err(&event).fault;
@@ -311,7 +313,7 @@ mod tests {
     fn an_unknown_digest_type_is_refused_alone_and_a_retract_of_it_only_doubted() {
         let unknown = EVENT.replace("\"activity\"", "\"activty\"");
         let retract = r#"{"event_id":"e0","digest":"activty","user":"ann"}"#;
-        let read = read(Kind::Json, &format!(r#"{{"events":[{unknown},{EVENT}],"retracts":[{retract}]}}"#));
+        let read = read(BodyFormat::Json, &format!(r#"{{"events":[{unknown},{EVENT}],"retracts":[{retract}]}}"#));
         let refused = read[0].result.as_ref().unwrap_err();
         assert_eq!(refused.problem, Some(Problem::UnknownDigest));
         assert!(
@@ -330,7 +332,7 @@ mod tests {
         let body = EVENT
             .replace("\"2026-01-31T08:00:00Z\"", "1795860000.123")
             .replace('}', r#","counts":{"n":2.0},"payload":{"id":1234567890123456789,"max":18446744073709551615}}"#);
-        let json = read(Kind::Json, &body).remove(0).result.unwrap().item.json;
+        let json = read(BodyFormat::Json, &body).remove(0).result.unwrap().item.json;
         for part in [
             r#""payload":{"id":1234567890123456789,"max":18446744073709551615}"#,
             r#""occurred_at":"2026-11-28T10:00:00.123Z""#,
@@ -342,8 +344,9 @@ mod tests {
 
     #[test]
     fn a_token_for_every_tenant_must_name_one() {
-        let read =
-            |text: &str| items(Kind::Json, text.as_bytes(), checks(&caller(None), None)).unwrap().remove(0).result;
+        let read = |text: &str| {
+            items(BodyFormat::Json, text.as_bytes(), checks(&caller(None), None)).unwrap().remove(0).result
+        };
         assert_eq!(read(EVENT).unwrap_err().fault, Fault::new("tenant", "is required"));
         let named = read(&EVENT.replace('{', "{\"tenant\":\"zeta\","));
         assert_eq!(named.unwrap().item.key.tenant, "zeta");
@@ -351,7 +354,8 @@ mod tests {
 
     #[test]
     fn an_idempotency_key_is_the_id_of_a_single_event() {
-        let read = |text: &str| items(Kind::Json, text.as_bytes(), checks(&caller(Some("acme")), Some("k1"))).unwrap();
+        let read =
+            |text: &str| items(BodyFormat::Json, text.as_bytes(), checks(&caller(Some("acme")), Some("k1"))).unwrap();
         let without = EVENT.replace("\"event_id\":\"e1\",", "");
         let single = read(&without).remove(0);
         assert_eq!(single.event_id, "k1");
@@ -366,19 +370,20 @@ mod tests {
     fn a_body_of_another_shape_or_with_too_many_items_is_refused() {
         let refused = |kind, text: &str| items(kind, text.as_bytes(), checks(&caller(None), None)).unwrap_err();
         for text in ["7", "{\"events\":7}", "{\"events\":[],\"more\":1}", "[1,", "\"x\""] {
-            assert_eq!(refused(Kind::Json, text).problem(), Problem::Unreadable, "{text}");
+            assert_eq!(refused(BodyFormat::Json, text).problem(), Problem::Unreadable, "{text}");
         }
-        assert_eq!(refused(Kind::Json, "{\"events\":7}").fields(), ["events"]);
-        for (kind, text) in [(Kind::Json, " \n"), (Kind::Lines, "\n\n")] {
+        assert_eq!(refused(BodyFormat::Json, "{\"events\":7}").fields(), ["events"]);
+        for (kind, text) in [(BodyFormat::Json, " \n"), (BodyFormat::Lines, "\n\n")] {
             assert!(matches!(&refused(kind, text), refusal if refusal.problem() == Problem::Unreadable), "{text:?}");
         }
-        let lines =
-            Refusal::unreadable("is not JSON at byte 5: trailing characters; one event a line is application/x-ndjson");
-        assert_eq!(refused(Kind::Json, "{}\n {}"), lines);
+        let lines = ApiRefusal::unreadable(
+            "is not JSON at byte 5: trailing characters; one event a line is application/x-ndjson",
+        );
+        assert_eq!(refused(BodyFormat::Json, "{}\n {}"), lines);
         let many = format!("[{}]", vec!["1"; ITEMS + 1].join(","));
-        assert_eq!(refused(Kind::Json, &many), Problem::TooManyItems.into());
-        assert_eq!(refused(Kind::Lines, &"1\n".repeat(ITEMS + 1)), Problem::TooManyItems.into());
-        let utf16 = items(Kind::Json, b"[\0]\0", checks(&caller(None), None)).unwrap_err();
-        assert_eq!(utf16, Refusal::of(Problem::Unreadable, "", "is UTF-16; save it as UTF-8"));
+        assert_eq!(refused(BodyFormat::Json, &many), Problem::TooManyItems.into());
+        assert_eq!(refused(BodyFormat::Lines, &"1\n".repeat(ITEMS + 1)), Problem::TooManyItems.into());
+        let utf16 = items(BodyFormat::Json, b"[\0]\0", checks(&caller(None), None)).unwrap_err();
+        assert_eq!(utf16, ApiRefusal::with_fault(Problem::Unreadable, "", "is UTF-16; save it as UTF-8"));
     }
 }

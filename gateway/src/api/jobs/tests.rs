@@ -2,13 +2,13 @@
 
 use axum::http::header;
 use serde_json::{Value, json};
-use tidings_model::{api_token::Scope, inbox::Limits};
+use tidings_model::{api_token::TokenScope, inbox::InboxLimits};
 use uuid::Uuid;
 
 use crate::api::tests::{Answer, Env};
 
 async fn operator(env: &Env, tenant: Option<&str>) -> String {
-    env.token(tenant, &[Scope::DigestsOperate], None).await
+    env.token(tenant, &[TokenScope::DigestsOperate], None).await
 }
 
 async fn post(env: &Env, token: &str, body: Value) -> Answer {
@@ -25,7 +25,7 @@ fn hold() -> Value {
 
 #[tokio::test]
 async fn a_job_is_accepted_with_its_address_and_waits() {
-    let env = Env::start(Limits::default()).await;
+    let env = Env::start(InboxLimits::default()).await;
     let token = operator(&env, Some("acme")).await;
     let answer = post(&env, &token, hold()).await;
     let job = answer.json();
@@ -49,7 +49,7 @@ async fn a_job_is_accepted_with_its_address_and_waits() {
 
 #[tokio::test]
 async fn a_wrong_job_is_refused_by_its_field() {
-    let env = Env::start(Limits::default()).await;
+    let env = Env::start(InboxLimits::default()).await;
     let token = operator(&env, Some("acme")).await;
     for (changes, field) in [
         (json!({"order": null}), "order"),
@@ -83,7 +83,7 @@ async fn a_wrong_job_is_refused_by_its_field() {
 
 #[tokio::test]
 async fn a_filter_is_narrowed_by_the_token_and_never_widened() {
-    let env = Env::start(Limits::default()).await;
+    let env = Env::start(InboxLimits::default()).await;
     let (acme, all) = (operator(&env, Some("acme")).await, operator(&env, None).await);
     let post = async |token: &str, path: &str, words: &str| {
         let body = json!({"order": "flush", "where": words, "why": "ticket 812"});
@@ -113,7 +113,7 @@ async fn a_filter_is_narrowed_by_the_token_and_never_widened() {
 
 #[tokio::test]
 async fn one_idempotency_key_of_a_token_is_one_job() {
-    let env = Env::start(Limits::default()).await;
+    let env = Env::start(InboxLimits::default()).await;
     let (one, two) = (operator(&env, Some("acme")).await, operator(&env, Some("acme")).await);
     let post = async |token: &str| {
         let request = axum::extract::Request::post("/v1/jobs").header("idempotency-key", "ticket-812");
@@ -127,7 +127,7 @@ async fn one_idempotency_key_of_a_token_is_one_job() {
 
 #[tokio::test]
 async fn another_content_under_a_used_idempotency_key_is_refused() {
-    let env = Env::start(Limits::default()).await;
+    let env = Env::start(InboxLimits::default()).await;
     let all = operator(&env, None).await;
     let post = async |path: &str, body: Value| {
         let request = axum::extract::Request::post(path).header("idempotency-key", "ticket-812");
@@ -153,7 +153,7 @@ async fn another_content_under_a_used_idempotency_key_is_refused() {
 
 #[tokio::test]
 async fn a_job_of_another_tenant_does_not_exist() {
-    let env = Env::start(Limits::default()).await;
+    let env = Env::start(InboxLimits::default()).await;
     let (acme, zeta, all) =
         (operator(&env, Some("acme")).await, operator(&env, Some("zeta")).await, operator(&env, None).await);
     let of_acme = post(&env, &acme, hold()).await.json()["id"].as_str().unwrap().to_owned();
@@ -173,7 +173,7 @@ async fn a_job_of_another_tenant_does_not_exist() {
 
 #[tokio::test]
 async fn a_cancelled_job_says_so_and_is_cancelled_once() {
-    let env = Env::start(Limits::default()).await;
+    let env = Env::start(InboxLimits::default()).await;
     let token = operator(&env, Some("acme")).await;
     let path = format!("/v1/jobs/{}", post(&env, &token, hold()).await.json()["id"].as_str().unwrap());
     let cancelled = env.ask(&token, "DELETE", &format!("{path}?why=a%20mistake"), Value::Null).await.json();

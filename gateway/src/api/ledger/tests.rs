@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 use tidings_model::{
     Event, Key,
-    api_token::Scope,
+    api_token::TokenScope,
     decode::DeadLetter,
-    inbox::Limits,
-    pause::{Paused, Scope as PauseScope},
-    step::{AuditInput, DeadLettersInput, Note},
+    inbox::InboxLimits,
+    pause::{PauseDetails, PauseScope},
+    step::{AuditInput, AuditNote, DeadLettersInput},
     window::Window,
 };
 
@@ -23,7 +23,7 @@ fn key(tenant: &str) -> Key {
 
 /// A digest whose window collects, an audit entry with an address, a dead letter and a pause, for each of two tenants.
 async fn ledger() -> Env {
-    let env = Env::start(Limits::default()).await;
+    let env = Env::start(InboxLimits::default()).await;
     for (tenant, run) in
         [("acme", "0192f0c1-7a55-7e0c-8f0e-2b1c93f46a52"), ("zeta", "0192f0c1-7a55-7e0c-8f0e-000000000000")]
     {
@@ -46,13 +46,13 @@ async fn ledger() -> Env {
                 occurred_at: AT,
                 counts: std::collections::BTreeMap::new(),
                 urgent: false,
-                payload: tidings_model::Payload::default(),
+                payload: tidings_model::EventPayload::default(),
             };
-            env.store.stash(&window, &[event], None, opened_at).await.unwrap();
+            env.store.stash_events(&window, &[event], None, opened_at).await.unwrap();
         }
         let why = "asked for by ann@example.com".to_owned();
-        let notes = vec![Note { at: AT, by: "carol".into(), action: "hold".into(), why }];
-        env.store.audit(&AuditInput { key: key.clone(), notes }).await.unwrap();
+        let notes = vec![AuditNote { at: AT, by: "carol".into(), action: "hold".into(), why }];
+        env.store.record_audit(&AuditInput { key: key.clone(), notes }).await.unwrap();
         let letter = DeadLetter {
             seq: 1,
             reason: "is not JSON".into(),
@@ -64,7 +64,7 @@ async fn ledger() -> Env {
         };
         let input = DeadLettersInput { workflow_id: key.workflow_id(), run_id: run.into(), letters: vec![letter] };
         env.store.put_dead_letters(&input, AT).await.unwrap();
-        let paused = Paused { by: "carol".into(), why: "wrong prices".into(), since: AT, until: None };
+        let paused = PauseDetails { by: "carol".into(), why: "wrong prices".into(), since: AT, until: None };
         let scope = PauseScope { tenant: Some(tenant.into()), digest_type: None };
         env.store.pause(&scope, false, &paused).await.unwrap();
     }
@@ -98,7 +98,7 @@ fn a_window_is_a_span_before_now_or_two_times() {
 #[tokio::test]
 async fn digests_are_listed_in_pages_by_type_and_window() {
     let env = ledger().await;
-    let token = env.token(Some("acme"), &[Scope::DigestsRead], None).await;
+    let token = env.token(Some("acme"), &[TokenScope::DigestsRead], None).await;
     let [first, second] = [1, 2].map(|n| key("acme").digest_id("run", n).to_string());
     let path = "/v1/digests?type=activity&window=2027-01-15T08:00:00Z/2027-01-15T08:00:09Z&limit=1";
     let page = get(&env, &token, path).await;
@@ -112,7 +112,7 @@ async fn digests_are_listed_in_pages_by_type_and_window() {
         let listed = get(&env, &token, &format!("/v1/digests?{none}")).await;
         assert_eq!(listed.json(), json!({"rows": []}), "{none}");
     }
-    let all = env.token(None, &[Scope::DigestsRead], None).await;
+    let all = env.token(None, &[TokenScope::DigestsRead], None).await;
     for (query, rows) in [("", 4), ("?tenant=zeta", 2), ("?tenant=acme&user=ann", 2)] {
         assert_eq!(ids(&get(&env, &all, &format!("/v1/digests{query}")).await, "digest_id").len(), rows, "{query}");
     }
@@ -131,8 +131,8 @@ async fn digests_are_listed_in_pages_by_type_and_window() {
 #[tokio::test]
 async fn a_foreign_digest_or_letter_is_answered_like_a_missing_one() {
     let env = ledger().await;
-    let token = env.token(Some("zeta"), &Scope::ALL, None).await;
-    let all = env.token(None, &Scope::ALL, None).await;
+    let token = env.token(Some("zeta"), &TokenScope::ALL, None).await;
+    let all = env.token(None, &TokenScope::ALL, None).await;
     let digest = key("acme").digest_id("run", 1);
     let why = || json!({"why": "a walk"});
     for (method, there, missing, body) in [
@@ -161,9 +161,9 @@ async fn addresses_are_shown_only_to_a_token_that_reads_recipients() {
     let env = ledger().await;
     let digest = key("acme").digest_id("run", 1);
     let (audit, show) = ("/v1/audit?action=hold".to_owned(), format!("/v1/ledger/digests/{digest}?limit=9"));
-    let scopes = [Scope::DigestsRead, Scope::AuditRead];
+    let scopes = [TokenScope::DigestsRead, TokenScope::AuditRead];
     let without = env.token(Some("acme"), &scopes, None).await;
-    let with = env.token(Some("acme"), &[&scopes[..], &[Scope::RecipientsRead]].concat(), None).await;
+    let with = env.token(Some("acme"), &[&scopes[..], &[TokenScope::RecipientsRead]].concat(), None).await;
     for path in [audit, show] {
         for token in [&without, &with] {
             let answer = get(&env, token, &path).await;
@@ -179,7 +179,7 @@ async fn addresses_are_shown_only_to_a_token_that_reads_recipients() {
 #[tokio::test]
 async fn a_letter_shows_its_reason_and_that_it_cannot_be_emitted() {
     let env = ledger().await;
-    let token = env.token(Some("acme"), &[Scope::DigestsRead, Scope::DigestsOperate], None).await;
+    let token = env.token(Some("acme"), &[TokenScope::DigestsRead, TokenScope::DigestsOperate], None).await;
     let shown = get(&env, &token, &format!("/v1/dead-letters/{LETTER}")).await.json();
     assert_eq!((&shown["id"], &shown["reason"], &shown["kept"]), (&json!(LETTER), &json!("is not JSON"), &json!(3)));
     assert!(shown["refused"].is_string(), "{shown}");

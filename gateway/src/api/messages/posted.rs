@@ -6,12 +6,12 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use tidings_mail::mime::Attachment;
 use tidings_model::{AddressError, EmailAddress, limits, settings::StreamName};
-use tidings_operations::submit::{Content, Submission, To};
+use tidings_operations::submit::{MessageSubmission, SubmissionContent, SubmissionRecipient};
 use utoipa::ToSchema;
 
 use crate::api::{
     body, idempotency_key,
-    refusal::{Fault, Refusal},
+    refusal::{ApiRefusal, Fault},
 };
 
 /// Body limit in bytes: base64 attachments, text and variables.
@@ -21,7 +21,7 @@ pub(crate) const BODY_BYTES: usize = 8 << 20;
 #[derive(Deserialize, ToSchema)]
 #[schema(as = MessagePost)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Posted {
+pub(super) struct MessageRequest {
     /// The key of the message. `Idempotency-Key` is another spelling; one of the two is required.
     #[serde(default)]
     key: String,
@@ -71,40 +71,45 @@ struct PostedAttachment {
 }
 
 /// The key should be in the body or in `Idempotency-Key`. It may be in both if they are equal.
-pub(super) fn read(headers: &HeaderMap, bytes: &[u8], tenant: String) -> Result<Submission, Refusal> {
-    let posted: Posted = body::read(headers, bytes)?;
-    let named = idempotency_key::read(headers).map_err(|fault| Refusal::parameter(&fault.field, fault.problem))?;
+pub(super) fn read_submission(
+    headers: &HeaderMap,
+    bytes: &[u8],
+    tenant: String,
+) -> Result<MessageSubmission, ApiRefusal> {
+    let posted: MessageRequest = body::read_json(headers, bytes)?;
+    let named =
+        idempotency_key::read_header(headers).map_err(|fault| ApiRefusal::parameter(&fault.field, fault.problem))?;
     let idempotency_key = match named {
         Some(key) if posted.key.is_empty() => key.to_owned(),
         Some(key) if key != posted.key => {
-            return Err(Refusal::body(Fault::new("key", "is not the Idempotency-Key; send one of them")));
+            return Err(ApiRefusal::body(Fault::new("key", "is not the Idempotency-Key; send one of them")));
         }
         _ => posted.key.clone(),
     };
-    submission(posted, tenant, idempotency_key).map_err(Refusal::body)
+    submission(posted, tenant, idempotency_key).map_err(ApiRefusal::body)
 }
 
-fn submission(posted: Posted, tenant: String, idempotency_key: String) -> Result<Submission, Fault> {
-    limits::id("key", &idempotency_key)?;
-    Ok(Submission {
+fn submission(posted: MessageRequest, tenant: String, idempotency_key: String) -> Result<MessageSubmission, Fault> {
+    limits::check_id("key", &idempotency_key)?;
+    Ok(MessageSubmission {
         tenant,
         idempotency_key,
         stream: posted.stream.unwrap_or(StreamName::Transactional),
-        to: to(&posted.to)?,
+        to: parse_recipient(&posted.to)?,
         reply_to: posted.reply_to.as_deref().map(|text| address("reply_to", text)).transpose()?,
         attachments: attachments(&posted.attachments)?,
         content: content(posted)?,
     })
 }
 
-fn to(to: &PostedTo) -> Result<To, Fault> {
+fn parse_recipient(to: &PostedTo) -> Result<SubmissionRecipient, Fault> {
     match to {
         PostedTo { user: Some(user), address: None, name } if name.is_empty() => {
-            limits::id("to.user", user)?;
-            Ok(To::User(user.clone()))
+            limits::check_id("to.user", user)?;
+            Ok(SubmissionRecipient::User(user.clone()))
         }
         PostedTo { user: None, address: Some(address), name } => {
-            Ok(To::Address { address: self::address("to.address", address)?, name: name.clone() })
+            Ok(SubmissionRecipient::Address { address: self::address("to.address", address)?, name: name.clone() })
         }
         _ => Err(Fault::new("to", "is {\"user\": ...}, or {\"address\": ..., \"name\": ...}")),
     }
@@ -114,18 +119,20 @@ fn address(field: &str, text: &str) -> Result<EmailAddress, Fault> {
     text.parse().map_err(|error: AddressError| Fault::new(field, error.to_string()))
 }
 
-fn content(posted: Posted) -> Result<Content, Fault> {
-    let Posted { template, variables, subject, text, html, .. } = posted;
+fn content(posted: MessageRequest) -> Result<SubmissionContent, Fault> {
+    let MessageRequest { template, variables, subject, text, html, .. } = posted;
     match template {
         Some(_) if subject.is_some() || text.is_some() || html.is_some() => {
             Err(Fault::new("template", "excludes subject, text and html"))
         }
-        Some(name) => Ok(Content::Template { name, variables: variables.unwrap_or_default() }),
+        Some(name) => Ok(SubmissionContent::Template { name, variables: variables.unwrap_or_default() }),
         None if variables.is_some() => Err(Fault::new("variables", "needs a template")),
         None if subject.is_none() && text.is_none() && html.is_none() => {
             Err(Fault::new("template", "is required, or subject and text"))
         }
-        None => Ok(Content::Parts { subject: subject.unwrap_or_default(), text: text.unwrap_or_default(), html }),
+        None => {
+            Ok(SubmissionContent::Parts { subject: subject.unwrap_or_default(), text: text.unwrap_or_default(), html })
+        }
     }
 }
 
@@ -146,9 +153,9 @@ mod tests {
     use super::*;
     use crate::problem::Problem;
 
-    fn posted(body: &Value, key: Option<&'static str>) -> Result<Submission, Refusal> {
+    fn posted(body: &Value, key: Option<&'static str>) -> Result<MessageSubmission, ApiRefusal> {
         let key = key.map(|key| ("idempotency-key".parse().unwrap(), HeaderValue::from_static(key)));
-        read(&HeaderMap::from_iter(key), body.to_string().as_bytes(), "acme".into())
+        read_submission(&HeaderMap::from_iter(key), body.to_string().as_bytes(), "acme".into())
     }
 
     fn body(changes: &Value) -> Value {

@@ -12,12 +12,12 @@ use tokio::{sync, time::Instant};
 use url::Url;
 
 use super::{
-    Jwt, Refused, Trust,
-    key::{self, Algorithm, Key},
+    IssuerTrust, TokenError, UnverifiedJwt,
+    key::{self, SignatureAlgorithm, VerifyingKey},
 };
 use crate::{
-    api::caller::Caller,
-    fetch::{FetchError, Fetcher},
+    api::caller::ApiCaller,
+    fetch::{FetchError, HttpFetcher},
     problem::Problem,
 };
 
@@ -34,16 +34,16 @@ const PAUSE: Duration = Duration::from_mins(1);
 /// Minimum time between two fetches while we have no key at all.
 const PAUSE_WITHOUT_KEYS: Duration = Duration::from_secs(5);
 
-pub struct Issuer {
-    trust: Trust,
-    fetcher: Fetcher,
-    known: Mutex<Known>,
+pub struct OidcIssuer {
+    trust: IssuerTrust,
+    fetcher: HttpFetcher,
+    known: Mutex<KeyCache>,
     reading: sync::Mutex<()>,
 }
 
 #[derive(Default)]
-pub(super) struct Known {
-    keys: Vec<Arc<Key>>,
+pub(super) struct KeyCache {
+    keys: Vec<Arc<VerifyingKey>>,
     pub asked: Option<Instant>,
     /// End of the last fetch, successful or not.
     pub answered: Option<Instant>,
@@ -51,8 +51,8 @@ pub(super) struct Known {
     read: Option<Instant>,
 }
 
-impl Known {
-    fn find(&self, kid: &str, algorithm: Algorithm) -> Option<Arc<Key>> {
+impl KeyCache {
+    fn find(&self, kid: &str, algorithm: SignatureAlgorithm) -> Option<Arc<VerifyingKey>> {
         self.keys.iter().find(|key| key.kid == kid && key.is_for(algorithm)).cloned()
     }
 
@@ -69,7 +69,7 @@ impl Known {
 }
 
 #[derive(Debug, thiserror::Error)]
-enum Unreadable {
+enum KeyFetchError {
     #[error("{0}: {1}")]
     Fetch(String, FetchError),
     #[error("{0} is not the JSON that it should be")]
@@ -83,59 +83,63 @@ enum Unreadable {
 }
 
 #[derive(Deserialize)]
-struct Discovery {
+struct DiscoveryDocument {
     issuer: String,
     jwks_uri: String,
 }
 
-impl Issuer {
+impl OidcIssuer {
     /// Fetches nothing yet: the keys are loaded when the first token arrives.
     #[must_use]
-    pub fn new(trust: Trust, fetcher: Fetcher) -> Self {
+    pub fn new(trust: IssuerTrust, fetcher: HttpFetcher) -> Self {
         Self { trust, fetcher, known: Mutex::default(), reading: sync::Mutex::default() }
     }
 
-    pub(crate) async fn admit(self: &Arc<Self>, token: &str, now: Timestamp) -> Result<Caller, Problem> {
-        let caller = self.verify(token, now).await;
-        caller.map_err(|refused| refused.problem(&self.trust))
+    pub(crate) async fn admit_token(self: &Arc<Self>, token: &str, now: Timestamp) -> Result<ApiCaller, Problem> {
+        let caller = self.verify_token(token, now).await;
+        caller.map_err(|refused| refused.into_problem(&self.trust))
     }
 
-    pub(super) async fn verify(self: &Arc<Self>, token: &str, now: Timestamp) -> Result<Caller, Refused> {
-        let jwt = Jwt::parse(token, self.trust.token_type)?;
-        let key = self.key(&jwt.kid, jwt.algorithm).await?;
-        super::decide(&jwt.claims(&key)?, &self.trust, now)
+    pub(super) async fn verify_token(self: &Arc<Self>, token: &str, now: Timestamp) -> Result<ApiCaller, TokenError> {
+        let jwt = UnverifiedJwt::parse(token, self.trust.token_type)?;
+        let key = self.verifying_key(&jwt.kid, jwt.algorithm).await?;
+        super::decide_caller(&jwt.verify_claims(&key)?, &self.trust, now)
     }
 
-    async fn key(self: &Arc<Self>, kid: &str, algorithm: Algorithm) -> Result<Arc<Key>, Refused> {
+    async fn verifying_key(
+        self: &Arc<Self>,
+        kid: &str,
+        algorithm: SignatureAlgorithm,
+    ) -> Result<Arc<VerifyingKey>, TokenError> {
         let now = Instant::now();
         let (found, stale) = {
-            let known = self.known();
+            let known = self.lock_keys();
             (known.find(kid, algorithm), known.is_stale(now))
         };
         // Spawned, so the fetch continues even if this client disconnects.
-        let reading = (found.is_none() || stale).then(|| tokio::spawn(self.clone().read()));
+        let reading = (found.is_none() || stale).then(|| tokio::spawn(self.clone().refresh_keys()));
         if let Some(key) = found {
             return Ok(key);
         }
         if let Some(reading) = reading {
             let _ = reading.await;
         }
-        let known = self.known();
+        let known = self.lock_keys();
         let unknown = match known.read {
-            None => Refused::Away,
-            Some(read) if read < now => Refused::Unread,
-            Some(_) => Refused::Key,
+            None => TokenError::Away,
+            Some(read) if read < now => TokenError::Unread,
+            Some(_) => TokenError::Key,
         };
         known.find(kid, algorithm).ok_or(unknown)
     }
 
     /// Fetches the keys unless we did so very recently. Callers waiting for this fetch share its result.
-    async fn read(self: Arc<Self>) {
+    async fn refresh_keys(self: Arc<Self>) {
         let came = Instant::now();
         let _reading = self.reading.lock().await;
         let now = Instant::now();
         {
-            let mut known = self.known();
+            let mut known = self.lock_keys();
             if known.answered.is_some_and(|answered| answered >= came) || !known.may_ask(now) {
                 return;
             }
@@ -143,7 +147,7 @@ impl Issuer {
         }
         match self.fetch().await {
             Ok(keys) => {
-                let mut known = self.known();
+                let mut known = self.lock_keys();
                 known.keys = keys.into_iter().map(Arc::new).collect();
                 known.read = Some(now);
             }
@@ -151,21 +155,21 @@ impl Issuer {
                 tracing::warn!(%error, issuer = self.trust.issuer, "the keys of the issuer cannot be read");
             }
         }
-        self.known().answered = Some(Instant::now());
+        self.lock_keys().answered = Some(Instant::now());
     }
 
-    async fn fetch(&self) -> Result<Vec<Key>, Unreadable> {
+    async fn fetch(&self) -> Result<Vec<VerifyingKey>, KeyFetchError> {
         let described = format!("{}{DISCOVERY}", self.trust.issuer.trim_end_matches('/'));
-        let Discovery { issuer, jwks_uri } = self.get(&described).await?;
+        let DiscoveryDocument { issuer, jwks_uri } = self.fetch_json(&described).await?;
         if issuer != self.trust.issuer {
-            return Err(Unreadable::Name(cut_text(&issuer, NAME_CHARS).to_owned()));
+            return Err(KeyFetchError::Name(cut_text(&issuer, NAME_CHARS).to_owned()));
         }
         if !self.may_have_keys_at(&jwks_uri) {
-            return Err(Unreadable::Insecure(described));
+            return Err(KeyFetchError::Insecure(described));
         }
-        let set = self.fetched(&jwks_uri).await?;
-        let keys = key::read(&set).ok_or_else(|| Unreadable::Form(jwks_uri.clone()))?;
-        if keys.is_empty() { Err(Unreadable::NoKey(jwks_uri)) } else { Ok(keys) }
+        let set = self.fetch_bytes(&jwks_uri).await?;
+        let keys = key::parse_set(&set).ok_or_else(|| KeyFetchError::Form(jwks_uri.clone()))?;
+        if keys.is_empty() { Err(KeyFetchError::NoKey(jwks_uri)) } else { Ok(keys) }
     }
 
     /// Returns `true` for https. An issuer over http, which is allowed on the same machine only, must serve
@@ -175,16 +179,16 @@ impl Issuer {
         keys.scheme() == "https" || keys.origin() == issuer.origin()
     }
 
-    async fn get<T: DeserializeOwned>(&self, url: &str) -> Result<T, Unreadable> {
-        serde_json::from_slice(skip_bom(&self.fetched(url).await?)).map_err(|_| Unreadable::Form(url.to_owned()))
+    async fn fetch_json<T: DeserializeOwned>(&self, url: &str) -> Result<T, KeyFetchError> {
+        serde_json::from_slice(skip_bom(&self.fetch_bytes(url).await?)).map_err(|_| KeyFetchError::Form(url.to_owned()))
     }
 
-    async fn fetched(&self, url: &str) -> Result<hyper::body::Bytes, Unreadable> {
+    async fn fetch_bytes(&self, url: &str) -> Result<hyper::body::Bytes, KeyFetchError> {
         let fetched = self.fetcher.get(url, ANSWER_BYTES).await;
-        fetched.map_err(|error| Unreadable::Fetch(url.to_owned(), error))
+        fetched.map_err(|error| KeyFetchError::Fetch(url.to_owned(), error))
     }
 
-    pub(super) fn known(&self) -> MutexGuard<'_, Known> {
+    pub(super) fn lock_keys(&self) -> MutexGuard<'_, KeyCache> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -19,7 +19,7 @@ const COORDINATE_384: usize = 48;
 
 /// Accepted algorithms. `none` and symmetric ones (HMAC) are rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Algorithm {
+pub(super) enum SignatureAlgorithm {
     Rs256,
     Ps256,
     Es256,
@@ -27,7 +27,7 @@ pub(super) enum Algorithm {
     EdDsa,
 }
 
-impl Algorithm {
+impl SignatureAlgorithm {
     /// Looks up an algorithm by its `alg` header. Ed25519 has a second name since RFC 9864.
     pub fn named(name: &str) -> Option<Self> {
         match name {
@@ -42,28 +42,28 @@ impl Algorithm {
 }
 
 #[derive(Debug)]
-pub(super) struct Key {
+pub(super) struct VerifyingKey {
     pub kid: String,
-    material: Material,
+    material: KeyMaterial,
     /// If this is missing, an RSA key works for both RSA algorithms.
-    alg: Option<Algorithm>,
+    alg: Option<SignatureAlgorithm>,
 }
 
 #[derive(Debug)]
-enum Material {
+enum KeyMaterial {
     Rsa { n: Vec<u8>, e: Vec<u8> },
     P256(Vec<u8>),
     P384(Vec<u8>),
     Ed25519(Vec<u8>),
 }
 
-impl Material {
-    const fn algorithms(&self) -> &'static [Algorithm] {
+impl KeyMaterial {
+    const fn algorithms(&self) -> &'static [SignatureAlgorithm] {
         match self {
-            Self::Rsa { .. } => &[Algorithm::Rs256, Algorithm::Ps256],
-            Self::P256(_) => &[Algorithm::Es256],
-            Self::P384(_) => &[Algorithm::Es384],
-            Self::Ed25519(_) => &[Algorithm::EdDsa],
+            Self::Rsa { .. } => &[SignatureAlgorithm::Rs256, SignatureAlgorithm::Ps256],
+            Self::P256(_) => &[SignatureAlgorithm::Es256],
+            Self::P384(_) => &[SignatureAlgorithm::Es384],
+            Self::Ed25519(_) => &[SignatureAlgorithm::EdDsa],
         }
     }
 }
@@ -83,63 +83,67 @@ struct Jwk {
 }
 
 /// Skips unusable keys. Returns `None` if this is not a JWK set.
-pub(super) fn read(set: &[u8]) -> Option<Vec<Key>> {
+pub(super) fn parse_set(set: &[u8]) -> Option<Vec<VerifyingKey>> {
     #[derive(Deserialize)]
-    struct Set {
+    struct JwkSet {
         keys: Vec<Value>,
     }
-    let set: Set = serde_json::from_slice(set).ok()?;
-    let keys = set.keys.into_iter().filter_map(|key| Key::of(serde_json::from_value(key).ok()?));
+    let set: JwkSet = serde_json::from_slice(set).ok()?;
+    let keys = set.keys.into_iter().filter_map(|key| VerifyingKey::from_jwk(serde_json::from_value(key).ok()?));
     Some(keys.take(KEYS).collect())
 }
 
-impl Key {
-    fn of(jwk: Jwk) -> Option<Self> {
+impl VerifyingKey {
+    fn from_jwk(jwk: Jwk) -> Option<Self> {
         let number = |text: Option<String>| URL_SAFE_NO_PAD.decode(text?).ok();
         let of_size = |text, size| number(text).filter(|bytes| bytes.len() == size);
         let point = |size| Some([vec![4], of_size(jwk.x.clone(), size)?, of_size(jwk.y.clone(), size)?].concat());
         let material = match (jwk.kty.as_str(), jwk.crv.as_deref()) {
             ("RSA", None) => {
-                let (n, e) = (significant(&number(jwk.n)?), significant(&number(jwk.e)?));
-                MODULUS.contains(&n.len()).then_some(Material::Rsa { n, e })?
+                let (n, e) = (strip_zeros(&number(jwk.n)?), strip_zeros(&number(jwk.e)?));
+                MODULUS.contains(&n.len()).then_some(KeyMaterial::Rsa { n, e })?
             }
-            ("EC", Some("P-256")) => Material::P256(point(COORDINATE)?),
-            ("EC", Some("P-384")) => Material::P384(point(COORDINATE_384)?),
-            ("OKP", Some("Ed25519")) => Material::Ed25519(of_size(jwk.x, COORDINATE)?),
+            ("EC", Some("P-256")) => KeyMaterial::P256(point(COORDINATE)?),
+            ("EC", Some("P-384")) => KeyMaterial::P384(point(COORDINATE_384)?),
+            ("OKP", Some("Ed25519")) => KeyMaterial::Ed25519(of_size(jwk.x, COORDINATE)?),
             _ => return None,
         };
         let signs = jwk.usage.is_none_or(|usage| usage == "sig");
         let alg = match jwk.alg {
-            Some(name) => Some(Algorithm::named(&name).filter(|alg| material.algorithms().contains(alg))?),
+            Some(name) => Some(SignatureAlgorithm::named(&name).filter(|alg| material.algorithms().contains(alg))?),
             None => None,
         };
         signs.then_some(Self { kid: jwk.kid, material, alg })
     }
 
-    pub fn is_for(&self, algorithm: Algorithm) -> bool {
+    pub fn is_for(&self, algorithm: SignatureAlgorithm) -> bool {
         self.alg.is_none_or(|alg| alg == algorithm) && self.material.algorithms().contains(&algorithm)
     }
 
-    pub fn verifies(&self, algorithm: Algorithm, message: &[u8], signature: &[u8]) -> bool {
+    pub fn verify_signature(&self, algorithm: SignatureAlgorithm, message: &[u8], signature: &[u8]) -> bool {
         if !self.is_for(algorithm) {
             return false;
         }
         let verified = match &self.material {
-            Material::Rsa { n, e } if algorithm == Algorithm::Ps256 => {
+            KeyMaterial::Rsa { n, e } if algorithm == SignatureAlgorithm::Ps256 => {
                 RsaPublicKeyComponents { n, e }.verify(&RSA_PSS_2048_8192_SHA256, message, signature)
             }
-            Material::Rsa { n, e } => {
+            KeyMaterial::Rsa { n, e } => {
                 RsaPublicKeyComponents { n, e }.verify(&RSA_PKCS1_2048_8192_SHA256, message, signature)
             }
-            Material::P256(point) => UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point).verify(message, signature),
-            Material::P384(point) => UnparsedPublicKey::new(&ECDSA_P384_SHA384_FIXED, point).verify(message, signature),
-            Material::Ed25519(key) => UnparsedPublicKey::new(&ED25519, key).verify(message, signature),
+            KeyMaterial::P256(point) => {
+                UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point).verify(message, signature)
+            }
+            KeyMaterial::P384(point) => {
+                UnparsedPublicKey::new(&ECDSA_P384_SHA384_FIXED, point).verify(message, signature)
+            }
+            KeyMaterial::Ed25519(key) => UnparsedPublicKey::new(&ED25519, key).verify(message, signature),
         };
         verified.is_ok()
     }
 }
 
 /// Strips leading zeros, because some issuers write them and `ring` rejects this.
-fn significant(number: &[u8]) -> Vec<u8> {
+fn strip_zeros(number: &[u8]) -> Vec<u8> {
     number.iter().copied().skip_while(|byte| *byte == 0).collect()
 }

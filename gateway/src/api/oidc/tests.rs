@@ -12,16 +12,16 @@ use axum::{
 use jiff::Timestamp;
 use ring::hmac;
 use serde_json::{Value, json};
-use tidings_model::{api_token::Scope, inbox::Limits};
+use tidings_model::{api_token::TokenScope, inbox::InboxLimits};
 use tokio::time::Instant;
 use tower::ServiceExt as _;
 
-use super::{Jwt, Refused, decide, *};
+use super::{TokenError, UnverifiedJwt, decide_caller, *};
 use crate::{
-    Admission,
-    api::{Api, caller::Caller, router},
-    fetch::Fetcher,
-    inbox::Inbox,
+    AdmissionLimits,
+    api::{ApiState, caller::ApiCaller, router},
+    fetch::HttpFetcher,
+    inbox::EventInbox,
     routes::tests::{over, settings, sqlite},
 };
 
@@ -35,7 +35,7 @@ use desk::{Desk, Pair, described, text, unsigned};
 struct Env {
     desk: Desk,
     pair: Pair,
-    issuer: Arc<Issuer>,
+    issuer: Arc<OidcIssuer>,
     router: Router,
     _folder: tempfile::TempDir,
 }
@@ -47,15 +47,20 @@ impl Env {
         Self::over(desk, pair, trust).await
     }
 
-    async fn over(desk: Desk, pair: Pair, trust: Trust) -> Self {
+    async fn over(desk: Desk, pair: Pair, trust: IssuerTrust) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = sqlite(folder.path()).await;
         store.migrate().await.unwrap();
-        let inbox = Inbox::new(store.clone(), Limits::default());
-        let api =
-            Api { state: over(store, settings()), task_queue: "tidings".into(), inbox, archive: None, making: None };
-        let issuer = Arc::new(Issuer::new(trust, Fetcher::new()));
-        let router = router(api, Some(issuer.clone()), Admission::default());
+        let inbox = EventInbox::new(store.clone(), InboxLimits::default());
+        let api = ApiState {
+            state: over(store, settings()),
+            task_queue: "tidings".into(),
+            inbox,
+            archive: None,
+            making: None,
+        };
+        let issuer = Arc::new(OidcIssuer::new(trust, HttpFetcher::new()));
+        let router = router(api, Some(issuer.clone()), AdmissionLimits::default());
         Self { desk, pair, issuer, router, _folder: folder }
     }
 
@@ -76,8 +81,8 @@ impl Env {
         self.token(&json!({}), &json!({}))
     }
 
-    async fn verify(&self, token: &str) -> Result<Caller, Refused> {
-        self.issuer.verify(token, Timestamp::now()).await
+    async fn verify(&self, token: &str) -> Result<ApiCaller, TokenError> {
+        self.issuer.verify_token(token, Timestamp::now()).await
     }
 
     async fn post(&self, token: &str, tenant: &str) -> (StatusCode, String) {
@@ -92,15 +97,15 @@ impl Env {
 
     /// Makes the last reading of the keys this much older.
     fn pass(&self, time: Duration) {
-        let mut known = self.issuer.known();
+        let mut known = self.issuer.lock_keys();
         known.asked = known.asked.map(|asked| asked.checked_sub(time).unwrap());
         known.answered = known.answered.map(|answered| answered.checked_sub(time).unwrap());
     }
 }
 
-fn trust(issuer: &str) -> Trust {
+fn trust(issuer: &str) -> IssuerTrust {
     let token_type = TokenType::AccessToken;
-    Trust {
+    IssuerTrust {
         issuer: issuer.into(),
         audience: "tidings".into(),
         tenant_claim: "tenant".into(),
@@ -139,10 +144,15 @@ async fn answer(
 async fn a_token_of_each_algorithm_lets_its_subject_in() {
     for pair in [Pair::rsa(), Pair::pss(), Pair::p256(), Pair::p384(), Pair::ed25519()] {
         let env = Env::start(pair).await;
-        let scopes = vec![Scope::EventsWrite, Scope::DigestsRead];
+        let scopes = vec![TokenScope::EventsWrite, TokenScope::DigestsRead];
         let issuer = Some(env.desk.url.clone());
-        let ann =
-            Caller { by: "oidc:ann".into(), issuer, own_tenant: Some("acme".into()), former_tenants: vec![], scopes };
+        let ann = ApiCaller {
+            by: "oidc:ann".into(),
+            issuer,
+            own_tenant: Some("acme".into()),
+            former_tenants: vec![],
+            scopes,
+        };
         assert_eq!(env.verify(&env.right()).await, Ok(ann), "{}", env.pair.alg());
         assert_eq!(env.post(&env.right(), "acme").await.0, StatusCode::ACCEPTED, "{}", env.pair.alg());
         assert_eq!(env.desk.asked(), 1);
@@ -167,7 +177,7 @@ async fn a_token_within_the_rules_of_rfc_9068_is_let_in() {
 }
 
 /// Wrong tokens by what is wrong with them.
-fn wrong_tokens(env: &Env) -> Vec<(Refused, String)> {
+fn wrong_tokens(env: &Env) -> Vec<(TokenError, String)> {
     let now = Timestamp::now().as_second();
     let header = |refused, header: Value| (refused, env.token(&header, &json!({})));
     let claims = |refused, claims: Value| (refused, env.token(&json!({}), &claims));
@@ -181,50 +191,50 @@ fn wrong_tokens(env: &Env) -> Vec<(Refused, String)> {
     let none = unsigned(&edited(env.header(), &json!({"alg": "none"})), &env.claims());
     let forged = Pair::ed25519().sign(&env.header(), &env.claims());
     vec![
-        (Refused::TooLong(8192), format!("{right}{}", "A".repeat(8192))),
-        (Refused::Form, ".".to_owned()),
-        (Refused::Form, signed.to_owned()),
-        (Refused::Opaque, "hunter2".to_owned()),
-        (Refused::Encrypted, "a.b.c.d.e".to_owned()),
-        (Refused::Form, format!("{right}.")),
-        (Refused::Form, format!("{right}=")),
-        (Refused::Header, format!("{}.{}.", text(b"[]"), text(b"{}"))),
-        header(Refused::Header, json!({"kid": null})),
-        header(Refused::Header, json!({"kid": 7})),
-        header(Refused::Critical, json!({"crit": ["exp"]})),
-        header(Refused::Type, json!({"typ": null})),
-        header(Refused::Type, json!({"typ": "JWT"})),
-        header(Refused::Type, json!({"typ": "id+jwt"})),
-        header(Refused::Algorithm, json!({"alg": "ES512"})),
-        (Refused::Algorithm, format!("{none}.")),
-        (Refused::Algorithm, format!("{shared}.{}", text(mac.as_ref()))),
-        (Refused::Signature, format!("{other}.{signature}")),
-        (Refused::Signature, format!("{signed}.")),
-        (Refused::Signature, format!("{signed}.{}", text(&[0; 64]))),
-        (Refused::Signature, forged),
-        (Refused::Signature, format!("{head}.{}.{signature}", text(b"{}"))),
-        claims(Refused::Issuer, json!({"iss": null})),
-        claims(Refused::Issuer, json!({"iss": "https://other.example"})),
-        claims(Refused::Issuer, json!({"iss": format!("{}/", env.desk.url)})),
-        claims(Refused::Audience, json!({"aud": null})),
-        claims(Refused::Audience, json!({"aud": "others"})),
-        claims(Refused::Audience, json!({"aud": ["others", 7]})),
-        claims(Refused::Audience, json!({"aud": {"tidings": "tidings"}})),
-        claims(Refused::Expired, json!({"exp": null})),
-        claims(Refused::Expired, json!({"exp": now - 31})),
-        claims(Refused::Expired, json!({"exp": "tomorrow"})),
-        claims(Refused::Expired, json!({"exp": 1e300})),
-        claims(Refused::NotYet, json!({"nbf": now + 60})),
-        claims(Refused::NotYet, json!({"nbf": "now"})),
-        claims(Refused::NotYet, json!({"nbf": -1e300})),
-        claims(Refused::Subject, json!({"sub": null})),
-        claims(Refused::Subject, json!({"sub": ""})),
-        claims(Refused::Subject, json!({"sub": "ann\n"})),
-        claims(Refused::Subject, json!({"sub": "a".repeat(256)})),
-        claims(Refused::Tenant, json!({"tenant": null})),
-        claims(Refused::Tenant, json!({"tenant": ""})),
-        claims(Refused::Tenant, json!({"tenant": ["acme"]})),
-        claims(Refused::EveryTenant, json!({"tenant": "*"})),
+        (TokenError::TooLong(8192), format!("{right}{}", "A".repeat(8192))),
+        (TokenError::Form, ".".to_owned()),
+        (TokenError::Form, signed.to_owned()),
+        (TokenError::Opaque, "hunter2".to_owned()),
+        (TokenError::Encrypted, "a.b.c.d.e".to_owned()),
+        (TokenError::Form, format!("{right}.")),
+        (TokenError::Form, format!("{right}=")),
+        (TokenError::Header, format!("{}.{}.", text(b"[]"), text(b"{}"))),
+        header(TokenError::Header, json!({"kid": null})),
+        header(TokenError::Header, json!({"kid": 7})),
+        header(TokenError::Critical, json!({"crit": ["exp"]})),
+        header(TokenError::Type, json!({"typ": null})),
+        header(TokenError::Type, json!({"typ": "JWT"})),
+        header(TokenError::Type, json!({"typ": "id+jwt"})),
+        header(TokenError::Algorithm, json!({"alg": "ES512"})),
+        (TokenError::Algorithm, format!("{none}.")),
+        (TokenError::Algorithm, format!("{shared}.{}", text(mac.as_ref()))),
+        (TokenError::Signature, format!("{other}.{signature}")),
+        (TokenError::Signature, format!("{signed}.")),
+        (TokenError::Signature, format!("{signed}.{}", text(&[0; 64]))),
+        (TokenError::Signature, forged),
+        (TokenError::Signature, format!("{head}.{}.{signature}", text(b"{}"))),
+        claims(TokenError::Issuer, json!({"iss": null})),
+        claims(TokenError::Issuer, json!({"iss": "https://other.example"})),
+        claims(TokenError::Issuer, json!({"iss": format!("{}/", env.desk.url)})),
+        claims(TokenError::Audience, json!({"aud": null})),
+        claims(TokenError::Audience, json!({"aud": "others"})),
+        claims(TokenError::Audience, json!({"aud": ["others", 7]})),
+        claims(TokenError::Audience, json!({"aud": {"tidings": "tidings"}})),
+        claims(TokenError::Expired, json!({"exp": null})),
+        claims(TokenError::Expired, json!({"exp": now - 31})),
+        claims(TokenError::Expired, json!({"exp": "tomorrow"})),
+        claims(TokenError::Expired, json!({"exp": 1e300})),
+        claims(TokenError::NotYet, json!({"nbf": now + 60})),
+        claims(TokenError::NotYet, json!({"nbf": "now"})),
+        claims(TokenError::NotYet, json!({"nbf": -1e300})),
+        claims(TokenError::Subject, json!({"sub": null})),
+        claims(TokenError::Subject, json!({"sub": ""})),
+        claims(TokenError::Subject, json!({"sub": "ann\n"})),
+        claims(TokenError::Subject, json!({"sub": "a".repeat(256)})),
+        claims(TokenError::Tenant, json!({"tenant": null})),
+        claims(TokenError::Tenant, json!({"tenant": ""})),
+        claims(TokenError::Tenant, json!({"tenant": ["acme"]})),
+        claims(TokenError::EveryTenant, json!({"tenant": "*"})),
     ]
 }
 
@@ -245,12 +255,12 @@ async fn each_wrong_token_is_refused_and_the_answer_does_not_tell_why() {
 async fn a_jwt_of_any_type_counts_where_it_is_configured_and_no_id_token() {
     let pair = Pair::rsa();
     let desk = Desk::open(&[pair.jwk("k1")]).await;
-    let trust = Trust { token_type: TokenType::Jwt, ..trust(&desk.url) };
+    let trust = IssuerTrust { token_type: TokenType::Jwt, ..trust(&desk.url) };
     let env = Env::over(desk, pair, trust).await;
     for header in [json!({"typ": "JWT"}), json!({"typ": null}), json!({"typ": "at+jwt"})] {
         assert!(env.verify(&env.token(&header, &json!({"azp": "desk", "typ": "Bearer"}))).await.is_ok(), "{header}");
     }
-    assert_eq!(env.verify(&env.token(&json!({"typ": "logout+jwt"}), &json!({}))).await, Err(Refused::Type));
+    assert_eq!(env.verify(&env.token(&json!({"typ": "logout+jwt"}), &json!({}))).await, Err(TokenError::Type));
     for claims in [
         json!({"nonce": "n"}),
         json!({"at_hash": "h"}),
@@ -260,7 +270,7 @@ async fn a_jwt_of_any_type_counts_where_it_is_configured_and_no_id_token() {
         json!({"typ": "ID"}),
     ] {
         let token = env.token(&json!({"typ": "JWT"}), &claims);
-        assert_eq!(env.verify(&token).await, Err(Refused::IdToken), "{claims}");
+        assert_eq!(env.verify(&token).await, Err(TokenError::IdToken), "{claims}");
     }
 }
 
@@ -284,14 +294,14 @@ async fn a_token_counts_for_its_tenant_and_its_scopes_only() {
 async fn every_tenant_and_another_claim_count_where_they_are_configured() {
     let pair = Pair::ed25519();
     let desk = Desk::open(&[pair.jwk("k1")]).await;
-    let trust = Trust { tenant_claim: "https://acme.example/team".into(), all_tenants: true, ..trust(&desk.url) };
+    let trust = IssuerTrust { tenant_claim: "https://acme.example/team".into(), all_tenants: true, ..trust(&desk.url) };
     let env = Env::over(desk, pair, trust).await;
     let every = env.token(&json!({}), &json!({"https://acme.example/team": "*"}));
     assert_eq!(env.post(&every, "zeta").await.0, StatusCode::ACCEPTED);
     let one = env.token(&json!({}), &json!({"https://acme.example/team": "zeta", "tenant": "*"}));
     assert_eq!(env.post(&one, "zeta").await.0, StatusCode::ACCEPTED);
     assert_eq!(env.post(&one, "acme").await.0, StatusCode::BAD_REQUEST);
-    assert_eq!(env.verify(&env.right()).await, Err(Refused::Tenant));
+    assert_eq!(env.verify(&env.right()).await, Err(TokenError::Tenant));
 }
 
 #[tokio::test]
@@ -314,7 +324,7 @@ async fn the_tokens_of_a_subject_share_a_rate() {
 fn a_subject_that_may_be_an_address_is_named_by_its_hash() {
     let by = |sub: &str| {
         let claims = edited(claims("https://login.example"), &json!({"sub": sub}));
-        decide(claims.as_object().unwrap(), &trust("https://login.example"), Timestamp::now()).unwrap().by
+        decide_caller(claims.as_object().unwrap(), &trust("https://login.example"), Timestamp::now()).unwrap().by
     };
     assert_eq!(by("auth0|507f1f77bcf86cd799439020"), "oidc:auth0|507f1f77bcf86cd799439020");
     // printf %s ann@acme.example | sha256sum

@@ -6,9 +6,9 @@ use axum::http::StatusCode;
 use serde_json::{Map, Value, json};
 use tidings_model::{
     limits::ID_BYTES,
-    records::{DigestState, MessageState, Reason},
-    report::By,
-    window::Outcome,
+    records::{DigestState, MessageState, SuppressionReason},
+    report::ReportGrouping,
+    window::DigestOutcome,
 };
 use utoipa::ToSchema;
 
@@ -26,7 +26,7 @@ const COMMON: [StatusCode; 6] = [
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Tag {
+pub(crate) enum ApiTag {
     Events,
     Digests,
     Commands,
@@ -41,7 +41,7 @@ pub(crate) enum Tag {
     Suppressions,
 }
 
-impl Tag {
+impl ApiTag {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Events => "Events",
@@ -78,23 +78,23 @@ impl Tag {
 }
 
 pub(crate) struct Operation {
-    pub tag: Tag,
+    pub tag: ApiTag,
     pub description: &'static str,
     pub query: Vec<Query>,
-    pub headers: Vec<Header>,
+    pub headers: Vec<RequestHeader>,
     /// By media type.
     pub body: Map<String, Value>,
     /// First example; the tests send it.
     pub example: Option<Value>,
     pub answers: BTreeMap<u16, Value>,
     pub problems: BTreeSet<StatusCode>,
-    pub(super) schemas: Schemas,
+    pub(super) schemas: SchemaSet,
 }
 
 impl Operation {
-    pub fn new(tag: Tag, description: &'static str) -> Self {
+    pub fn new(tag: ApiTag, description: &'static str) -> Self {
         let (query, headers, body, answers) = (Vec::new(), Vec::new(), Map::new(), BTreeMap::new());
-        let schemas = Schemas::default();
+        let schemas = SchemaSet::default();
         Self { tag, description, query, headers, body, example: None, answers, problems: COMMON.into(), schemas }
     }
 
@@ -103,13 +103,13 @@ impl Operation {
         self
     }
 
-    pub fn header(mut self, header: Header) -> Self {
+    pub fn header(mut self, header: RequestHeader) -> Self {
         self.headers.push(header);
         self
     }
 
     pub fn body<T: ToSchema>(mut self, examples: &[(&str, Value)]) -> Self {
-        let schema = self.schemas.add::<T>();
+        let schema = self.schemas.add_type::<T>();
         self.content(JSON, &schema, examples)
     }
 
@@ -131,7 +131,7 @@ impl Operation {
 
     /// Adds a schema without a Rust type.
     pub fn schema(mut self, name: &str, schema: Value) -> Self {
-        self.schemas.put(name.to_owned(), schema);
+        self.schemas.put_schema(name.to_owned(), schema);
         self
     }
 
@@ -140,12 +140,12 @@ impl Operation {
     }
 
     pub fn answer_with<T: ToSchema>(mut self, status: u16, description: &str, headers: &[ResponseHeader]) -> Self {
-        let schema = self.schemas.add::<T>();
+        let schema = self.schemas.add_type::<T>();
         self.put_answer(status, description, &schema, headers)
     }
 
     pub fn page<T: ToSchema>(mut self, description: &str) -> Self {
-        let row = self.schemas.add::<T>();
+        let row = self.schemas.add_type::<T>();
         let next = json!({"type": "string", "description": "The cursor of the next page, if more rows follow: send it as after."});
         let rows = json!({"type": "array", "items": row});
         let page = json!({
@@ -168,7 +168,7 @@ impl Operation {
     /// Links to another route by its endpoint's name. `parameter` gets the value of `expression`.
     pub fn link(mut self, status: u16, to: &str, parameter: &str, expression: &str) -> Self {
         if let Some(answer) = self.answers.get_mut(&status) {
-            answer["links"][to] = json!({"operationId": id(to), "parameters": {parameter: expression}});
+            answer["links"][to] = json!({"operationId": operation_id(to), "parameters": {parameter: expression}});
         }
         self
     }
@@ -180,7 +180,7 @@ impl Operation {
 }
 
 /// Converts an endpoint name into an operation id, e.g. `postEvents`.
-pub(super) fn id(name: &str) -> String {
+pub(super) fn operation_id(name: &str) -> String {
     format!("{}{}", name[..1].to_ascii_lowercase(), &name[1..])
 }
 
@@ -193,42 +193,42 @@ pub(super) fn problem_name(status: StatusCode) -> String {
 }
 
 #[derive(Default)]
-pub(super) struct Schemas(pub BTreeMap<String, Value>);
+pub(super) struct SchemaSet(pub BTreeMap<String, Value>);
 
-impl Schemas {
-    pub fn add<T: ToSchema>(&mut self) -> Value {
+impl SchemaSet {
+    pub fn add_type<T: ToSchema>(&mut self) -> Value {
         let mut found = vec![(T::name().into_owned(), T::schema())];
         T::schemas(&mut found);
         for (name, schema) in found {
             let mut schema = json!(schema);
-            translate(&mut schema);
-            self.put(name, schema);
+            translate_none(&mut schema);
+            self.put_schema(name, schema);
         }
         json!({"$ref": format!("#/components/schemas/{}", T::name())})
     }
 
-    pub fn put(&mut self, name: String, schema: Value) {
+    pub fn put_schema(&mut self, name: String, schema: Value) {
         let known = self.0.entry(name.clone()).or_insert_with(|| schema.clone());
         debug_assert_eq!(*known, schema, "two types have the schema name {name}");
     }
 
     pub fn extend(&mut self, others: Self) {
         for (name, schema) in others.0 {
-            self.put(name, schema);
+            self.put_schema(name, schema);
         }
     }
 }
 
 /// Replaces `None` in doc comments with `null`, the JSON word.
-fn translate(schema: &mut Value) {
+fn translate_none(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {
             if let Some(Value::String(description)) = fields.get_mut("description") {
                 *description = description.replace("`None`", "`null`");
             }
-            fields.values_mut().for_each(translate);
+            fields.values_mut().for_each(translate_none);
         }
-        Value::Array(values) => values.iter_mut().for_each(translate),
+        Value::Array(values) => values.iter_mut().for_each(translate_none),
         _ => {}
     }
 }
@@ -269,7 +269,7 @@ macro_rules! queries {
                 let mut parameter =
                     json!({"name": name, "in": place, "required": required, "description": description, "schema": schema});
                 if !required {
-                    // `Params` treats an empty value as missing.
+                    // `QueryParams` treats an empty value as missing.
                     parameter["allowEmptyValue"] = json!(true);
                 }
                 parameter
@@ -292,7 +292,7 @@ queries! {
     After = "after", cursor(), "The cursor that ended the page before.";
     Type = "type", text(), "The digest type.";
     User = "user", text(), "The user. A token of all tenants must name the tenant, too.";
-    Outcome = "outcome", names(&Outcome::ALL.map(Outcome::name)), "The end of the digest.";
+    Outcome = "outcome", names(&DigestOutcome::ALL.map(DigestOutcome::name)), "The end of the digest.";
     DigestState = "state", names(&DigestState::ALL.map(DigestState::name)), "The state of the digest.";
     MessageState = "state", names(&MessageState::ALL.map(MessageState::name)), "The state of the message.";
     Since = "since", moment(), "The begin: a time as in RFC 3339, or a span before now such as 2h or 14d.";
@@ -304,12 +304,12 @@ queries! {
     Source = "source", names(&["events", "webhook"]), "The source of the letters.";
     Actor = "actor", text(), "The actor: tidings, recipient, or an operator's name.";
     Action = "action", text(), "The action, or its first words.";
-    By = "by", names(&By::ALL.map(By::name)), "The property that divides the report.";
+    By = "by", names(&ReportGrouping::ALL.map(ReportGrouping::name)), "The property that divides the report.";
     Address = "address", text(), "The address, in any spelling.";
     Zone = "zone", text(), "The IANA time zone.";
     Locale = "locale", text(), "The language tag.";
     Suppressed = "suppressed", flag(), "Only recipients whose address is suppressed.";
-    OfReason = "reason", names(&Reason::ALL.map(Reason::name)), "Only the suppression for this reason.";
+    OfReason = "reason", names(&SuppressionReason::ALL.map(SuppressionReason::name)), "Only the suppression for this reason.";
 }
 
 fn text() -> Value {
@@ -337,14 +337,14 @@ fn names(names: &[&str]) -> Value {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Header {
+pub(crate) enum RequestHeader {
     IdempotencyKey,
     IfMatch,
     RequiredIfMatch,
     Prefer,
 }
 
-impl Header {
+impl RequestHeader {
     pub const ALL: [Self; 4] = [Self::IdempotencyKey, Self::IfMatch, Self::RequiredIfMatch, Self::Prefer];
 
     pub const fn component(self) -> &'static str {

@@ -8,7 +8,7 @@ use std::{
 
 use axum::{body::Body, extract::Request};
 use tidings_answers::Document;
-use tidings_model::inbox::Limits;
+use tidings_model::inbox::InboxLimits;
 
 use super::*;
 use crate::api::tests::{Env, request};
@@ -46,7 +46,7 @@ fn each_route_of_the_api_is_documented_and_nothing_else() {
 
 #[tokio::test]
 async fn each_documented_operation_asks_for_a_token() {
-    let env = Env::start(Limits::default()).await;
+    let env = Env::start(InboxLimits::default()).await;
     for (path, method) in operations(&document()).into_keys() {
         let path = path.replace(['{', '}'], "");
         let request = Request::builder().method(method.as_str()).uri(&path).body(Body::empty()).unwrap();
@@ -161,8 +161,8 @@ fn generators_of_clients_understand_each_shape() {
 
 #[tokio::test]
 async fn the_documented_parameters_are_those_that_a_route_takes() {
-    let env = Env::start(Limits::default()).await;
-    let token = env.token(Some("acme"), &Scope::ALL, None).await;
+    let env = Env::start(InboxLimits::default()).await;
+    let token = env.token(Some("acme"), &TokenScope::ALL, None).await;
     let document = document();
     let operations = operations(&document);
     for endpoint in Endpoint::ALL {
@@ -208,7 +208,7 @@ fn each_problem_has_a_section_with_its_status() {
 
 #[tokio::test]
 async fn the_document_is_served_to_everyone_and_cached_by_its_tag() {
-    let env = Env::start(Limits::default()).await;
+    let env = Env::start(InboxLimits::default()).await;
     let get = |tag: Option<&HeaderValue>| {
         let request = Request::get("/openapi.json");
         let request = tag.into_iter().fold(request, |request, tag| request.header(IF_NONE_MATCH, tag));

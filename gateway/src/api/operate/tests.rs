@@ -3,15 +3,15 @@
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 use tidings_model::{
-    api_token::Scope,
-    inbox::Limits,
+    api_token::TokenScope,
+    inbox::InboxLimits,
     settings::{FormerNames, Settings},
 };
 use uuid::Uuid;
 
 use crate::{
     api::{
-        Class, Endpoint,
+        Endpoint, RateClass,
         tests::{Answer, Env},
     },
     routes::tests::settings,
@@ -20,7 +20,7 @@ use crate::{
 const ANN: &str = "/v1/digests/activity/ann";
 
 async fn operator(env: &Env) -> String {
-    env.token(Some("acme"), &[Scope::DigestsOperate, Scope::DigestsRead], None).await
+    env.token(Some("acme"), &[TokenScope::DigestsOperate, TokenScope::DigestsRead], None).await
 }
 
 fn refused(answer: &Answer) -> (u16, String, String) {
@@ -30,7 +30,7 @@ fn refused(answer: &Answer) -> (u16, String, String) {
 
 #[tokio::test]
 async fn a_command_names_its_wrong_field() {
-    let env = Env::start(Limits::default()).await;
+    let env = Env::start(InboxLimits::default()).await;
     let token = operator(&env).await;
     let long = "x".repeat(501);
     for (command, body, field) in [
@@ -56,8 +56,8 @@ async fn a_command_names_its_wrong_field() {
 
 #[tokio::test]
 async fn a_token_of_all_tenants_names_the_tenant_of_a_key() {
-    let env = Env::start(Limits::default()).await;
-    let all = env.token(None, &[Scope::DigestsOperate], None).await;
+    let env = Env::start(InboxLimits::default()).await;
+    let all = env.token(None, &[TokenScope::DigestsOperate], None).await;
     let why = || json!({"why": "ticket 812"});
     let answer = env.ask(&all, "POST", &format!("{ANN}/flush"), why()).await;
     assert_eq!(refused(&answer), (400, "wrong-parameter".into(), "tenant".into()));
@@ -71,7 +71,7 @@ async fn a_token_of_all_tenants_names_the_tenant_of_a_key() {
 
 #[tokio::test]
 async fn a_key_in_one_part_is_of_the_tokens_tenant() {
-    let env = Env::start(Limits::default()).await;
+    let env = Env::start(InboxLimits::default()).await;
     let token = operator(&env).await;
     for (path, status, problem) in [
         ("/v1/digests/acme%2Factivity%2Fann?why=x", 503, "no-answer"),
@@ -94,9 +94,9 @@ async fn a_key_in_one_part_is_of_the_tokens_tenant() {
 async fn a_key_and_a_job_may_have_a_former_name_of_the_tokens_tenant() {
     let tenants = [("acme".to_owned(), "initech".to_owned())].into();
     let settings = Settings { names: FormerNames { tenants, ..FormerNames::default() }, ..settings() };
-    let env = Env::start_with(Limits::default(), settings, None).await;
+    let env = Env::start_with(InboxLimits::default(), settings, None).await;
     for own in ["acme", "initech"] {
-        let token = env.token(Some(own), &[Scope::DigestsOperate], None).await;
+        let token = env.token(Some(own), &[TokenScope::DigestsOperate], None).await;
         for (tenant, problem) in [("acme", "no-answer"), ("initech", "no-answer"), ("zeta", "not-found")] {
             let path = format!("/v1/digests/{tenant}%2Factivity%2Fann?why=x");
             let answer = env.ask(&token, "DELETE", &path, Value::Null).await;
@@ -112,10 +112,10 @@ async fn a_key_and_a_job_may_have_a_former_name_of_the_tokens_tenant() {
 
 #[tokio::test]
 async fn a_pause_is_of_the_tokens_tenant_and_ends_once() {
-    let env = Env::start(Limits::default()).await;
+    let env = Env::start(InboxLimits::default()).await;
     let token = operator(&env).await;
-    let foreign = env.token(Some("zeta"), &Scope::ALL, None).await;
-    let all = env.token(None, &Scope::ALL, None).await;
+    let foreign = env.token(Some("zeta"), &TokenScope::ALL, None).await;
+    let all = env.token(None, &TokenScope::ALL, None).await;
     let terms = || json!({"where": "type=activity", "why": "wrong prices"});
     let first = env.ask(&token, "POST", "/v1/pauses", terms()).await;
     let again = env.ask(&token, "POST", "/v1/pauses", terms()).await;
@@ -162,9 +162,9 @@ async fn a_pause_is_of_the_tokens_tenant_and_ends_once() {
 
 #[tokio::test]
 async fn a_pause_of_all_tenants_shows_no_operator_to_one() {
-    let env = Env::start(Limits::default()).await;
+    let env = Env::start(InboxLimits::default()).await;
     let token = operator(&env).await;
-    let all = env.token(None, &Scope::ALL, None).await;
+    let all = env.token(None, &TokenScope::ALL, None).await;
     let own = json!({"where": "type=activity", "why": "wrong prices"});
     let own = env.ask(&token, "POST", "/v1/pauses", own).await.json()["pause"].clone();
     env.ask(&all, "POST", "/v1/pauses", json!({"where": "all", "why": "incident 42", "until": "1h"})).await;
@@ -182,9 +182,9 @@ async fn a_pause_of_all_tenants_shows_no_operator_to_one() {
 
 #[test]
 fn every_command_of_an_operator_is_paced_as_one() {
-    for endpoint in Endpoint::ALL.into_iter().filter(|endpoint| endpoint.scope() == Scope::DigestsOperate) {
+    for endpoint in Endpoint::ALL.into_iter().filter(|endpoint| endpoint.scope() == TokenScope::DigestsOperate) {
         let is_question = endpoint.method() == Method::GET;
-        let class = if is_question { Class::Reads } else { Class::Operate };
+        let class = if is_question { RateClass::Reads } else { RateClass::Operate };
         assert_eq!(endpoint.class(), class, "{endpoint:?}");
     }
 }

@@ -19,20 +19,20 @@ use tidings_model::{
 };
 use tidings_operations::{
     at_rate,
-    rows::{Row, Rows, WrongHeader, WrongLine},
+    rows::{InputRow, InputRows, WrongHeader, WrongLine},
 };
 use tidings_services::recipients::{self, COLUMNS};
 use utoipa::ToSchema;
 
-use super::{TAG, audit, writable};
+use super::{TAG, audit, require_writable};
 use crate::{
     api::{
-        Api, body,
-        caller::Caller,
+        ApiState, body,
+        caller::ApiCaller,
         events,
         openapi::operation::Operation,
-        params::{Change, Params, order},
-        refusal::{Fault, Refusal},
+        params::{QueryParams, TenantWrite, order_of_request},
+        refusal::{ApiRefusal, Fault},
     },
     problem::Problem,
     request_body,
@@ -48,26 +48,26 @@ const ERRORS: usize = 100;
 /// The outcome of each row.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = RowResults)]
-pub(super) struct Answer {
+pub(super) struct BulkResponse {
     accepted: usize,
     refused: usize,
     /// One for each row, in order.
-    results: Vec<Outcome>,
+    results: Vec<RecipientRowResult>,
 }
 
 /// The outcome of a row.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = RowResult)]
 #[serde(tag = "status", rename_all = "snake_case")]
-enum Outcome {
+enum RecipientRowResult {
     Accepted { user: String },
-    Refused(Wrong),
+    Refused(RecipientRowError),
 }
 
 /// A refused row.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = WrongRow)]
-struct Wrong {
+struct RecipientRowError {
     /// Counted from 1; the first line of CSV is line 1.
     line: u64,
     #[serde(flatten)]
@@ -76,27 +76,27 @@ struct Wrong {
 
 /// Returns 200 with a result per row, or 400 if none was accepted.
 pub(crate) async fn post(
-    State(api): State<Api>,
-    caller: Caller,
+    State(api): State<ApiState>,
+    caller: ApiCaller,
     parts: Parts,
     bytes: Bytes,
-) -> Result<Response, Refusal> {
-    let mut params = Params::read(&parts.uri, &Change::QUERY)?;
+) -> Result<Response, ApiRefusal> {
+    let mut params = QueryParams::from_query(&parts.uri, &TenantWrite::QUERY)?;
     let tenant = caller.tenant(params.text("tenant"))?;
-    let order = order(&parts, &caller, &mut params)?;
-    writable(&api)?;
-    let length = events::body::longest(&parts.headers, &bytes);
+    let order = order_of_request(&parts, &caller, &mut params)?;
+    require_writable(&api)?;
+    let length = events::body::max_length(&parts.headers, &bytes);
     let settings = api.state.settings.clone();
-    let reading = move || read(&parts.headers, &bytes, tenant.as_deref(), &caller, &settings);
-    let (people, results) = request_body::parse(length, reading).await??;
+    let reading = move || check_rows(&parts.headers, &bytes, tenant.as_deref(), &caller, &settings);
+    let (people, results) = request_body::run_bounded(length, reading).await??;
     if people.is_empty() {
         let wrong = results.into_iter().filter_map(|result| match result {
-            Outcome::Refused(wrong) => Some(wrong),
-            Outcome::Accepted { .. } => None,
+            RecipientRowResult::Refused(wrong) => Some(wrong),
+            RecipientRowResult::Accepted { .. } => None,
         });
         return Ok(Problem::NothingAccepted.with_errors(&wrong.take(ERRORS).collect::<Vec<_>>()));
     }
-    for (tenant, count) in counted(&people) {
+    for (tenant, count) in count_rows(&people) {
         let person = PersonId { tenant, user: String::new() };
         audit(&api, &person, &order, &format!("recipients_put {count}")).await?;
     }
@@ -110,12 +110,12 @@ pub(crate) async fn post(
     tokio::spawn(async move {
         let wake = |key| {
             let state = &state;
-            async move { state.wake([&key]).await }
+            async move { state.wake_windows([&key]).await }
         };
         at_rate(keys, RATE, wake, drop).await;
     });
     let (accepted, refused) = (people.len(), results.len() - people.len());
-    Ok((StatusCode::OK, Json(Answer { accepted, refused, results })).into_response())
+    Ok((StatusCode::OK, Json(BulkResponse { accepted, refused, results })).into_response())
 }
 
 pub(crate) fn describe_post() -> Operation {
@@ -128,47 +128,52 @@ pub(crate) fn describe_post() -> Operation {
          and 10,000 rows. What a row does not have stays as it is, and an empty value or a null clears it. Content-Encoding may be gzip or \
          zstd.",
     )
-    .query(&Change::QUERY)
+    .query(&TenantWrite::QUERY)
     .lines("application/x-ndjson", "Two people", lines)
     .lines("text/csv", "A table", table)
-    .answer::<Answer>(200, "At least one row is stored. Each row has a result.")
+    .answer::<BulkResponse>(200, "At least one row is stored. Each row has a result.")
     .problem(Problem::Conflict)
 }
 
-fn read(
+fn check_rows(
     headers: &HeaderMap,
     bytes: &[u8],
     tenant: Option<&str>,
-    caller: &Caller,
+    caller: &ApiCaller,
     settings: &Settings,
-) -> Result<(Vec<RecipientChange>, Vec<Outcome>), Refusal> {
-    let plain = events::body::decoded(headers, bytes)?;
-    request_body::bound_values(&plain, request_body::VALUES).map_err(Refusal::unreadable)?;
+) -> Result<(Vec<RecipientChange>, Vec<RecipientRowResult>), ApiRefusal> {
+    let plain = events::body::decode_body(headers, bytes)?;
+    request_body::bound_values(&plain, request_body::VALUES).map_err(ApiRefusal::unreadable)?;
     let (mut people, mut results) = (Vec::new(), Vec::new());
     for (line, row) in read_rows(headers, &plain)? {
         match row.and_then(|row| recipient(&row, tenant, caller, settings)) {
             Ok(person) => {
-                results.push(Outcome::Accepted { user: person.user.clone() });
+                results.push(RecipientRowResult::Accepted { user: person.user.clone() });
                 people.push(person);
             }
-            Err(why) => results.push(Outcome::Refused(Wrong { line, why })),
+            Err(why) => results.push(RecipientRowResult::Refused(RecipientRowError { line, why })),
         }
     }
     Ok((people, results))
 }
 
 /// Validates a row. Its tenant defaults to the request's.
-fn recipient(row: &Row, tenant: Option<&str>, caller: &Caller, settings: &Settings) -> Result<RecipientChange, Fault> {
+fn recipient(
+    row: &InputRow,
+    tenant: Option<&str>,
+    caller: &ApiCaller,
+    settings: &Settings,
+) -> Result<RecipientChange, Fault> {
     let own = row.get("tenant").unwrap_or_default();
     let tenant = if own.is_empty() { tenant.unwrap_or_default().to_owned() } else { own };
     if !tenant.is_empty() && caller.tenant(Some(tenant.clone())).is_err() {
         return Err(Fault::new("tenant", "is not the token's tenant"));
     }
     let value = |column: &str| if column == "tenant" { Some(tenant.clone()) } else { row.get(column) };
-    Ok(recipients::recipient(&settings.names, |tenant| settings.digest_types(tenant), value)?)
+    Ok(recipients::validate_recipient(&settings.names, |tenant| settings.digest_types(tenant), value)?)
 }
 
-fn counted(people: &[RecipientChange]) -> BTreeMap<String, usize> {
+fn count_rows(people: &[RecipientChange]) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for person in people {
         *counts.entry(person.tenant.clone()).or_default() += 1;
@@ -183,35 +188,37 @@ const CSV: &str = "text/csv";
 const ROWS: usize = 10_000;
 
 /// Line number with the row, or with its fault.
-type Line = (u64, Result<Row, Fault>);
+type NumberedRow = (u64, Result<InputRow, Fault>);
 
-fn read_rows(headers: &HeaderMap, bytes: &[u8]) -> Result<Vec<Line>, Refusal> {
+fn read_rows(headers: &HeaderMap, bytes: &[u8]) -> Result<Vec<NumberedRow>, ApiRefusal> {
     let rows = match body::media_type(headers).as_str() {
-        NDJSON | CSV if is_utf16(bytes) => return Err(Refusal::unreadable(WrongEncoding::Utf16.to_string())),
-        NDJSON => Rows::json(bytes),
-        CSV => table(bytes)?,
-        _ => return Err(Refusal::media_type(headers, &[NDJSON, CSV])),
+        NDJSON | CSV if is_utf16(bytes) => return Err(ApiRefusal::unreadable(WrongEncoding::Utf16.to_string())),
+        NDJSON => InputRows::json(bytes),
+        CSV => csv_rows(bytes)?,
+        _ => return Err(ApiRefusal::media_type(headers, &[NDJSON, CSV])),
     };
-    let rows: Result<Vec<_>, _> = rows.take(ROWS + 1).map(|row| row.map(checked)).collect();
-    let rows = rows.map_err(|unreadable| Refusal::unreadable(unreadable.to_string()))?;
+    let rows: Result<Vec<_>, _> = rows.take(ROWS + 1).map(|row| row.map(check_columns)).collect();
+    let rows = rows.map_err(|unreadable| ApiRefusal::unreadable(unreadable.to_string()))?;
     if rows.len() > ROWS { Err(Problem::TooManyItems.into()) } else { Ok(rows) }
 }
 
-fn table(bytes: &[u8]) -> Result<Rows<&[u8]>, Refusal> {
-    let rows = Rows::csv(bytes).map_err(|wrong| match wrong {
-        WrongHeader::Columns(fault) => Refusal::body(Fault::new("", fault)),
-        WrongHeader::NotUtf8 | WrongHeader::Unreadable(_) => Refusal::unreadable("has a first line that is not UTF-8"),
+fn csv_rows(bytes: &[u8]) -> Result<InputRows<&[u8]>, ApiRefusal> {
+    let rows = InputRows::csv(bytes).map_err(|wrong| match wrong {
+        WrongHeader::Columns(fault) => ApiRefusal::body(Fault::new("", fault)),
+        WrongHeader::NotUtf8 | WrongHeader::Unreadable(_) => {
+            ApiRefusal::unreadable("has a first line that is not UTF-8")
+        }
     })?;
-    if let Rows::Csv { header, .. } = &rows
+    if let InputRows::Csv { header, .. } = &rows
         && let Some(unknown) = header.iter().find(|column| !COLUMNS.contains(column))
     {
-        return Err(Refusal::body(Fault::new(unknown, format!("is not a column; take {}", COLUMNS.join(", ")))));
+        return Err(ApiRefusal::body(Fault::new(unknown, format!("is not a column; take {}", COLUMNS.join(", ")))));
     }
     Ok(rows)
 }
 
 /// Rejects unknown columns and values other than strings.
-fn checked(row: Result<Row, WrongLine>) -> Line {
+fn check_columns(row: Result<InputRow, WrongLine>) -> NumberedRow {
     let row = match row {
         Ok(row) => row,
         Err(WrongLine { line, problem }) => return (line, Err(Fault::new("", problem))),
@@ -233,12 +240,12 @@ mod tests {
 
     use super::*;
 
-    fn read_as(kind: &'static str, bytes: &[u8]) -> Result<Vec<Line>, Refusal> {
+    fn read_as(kind: &'static str, bytes: &[u8]) -> Result<Vec<NumberedRow>, ApiRefusal> {
         read_rows(&HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(kind))]), bytes)
     }
 
     /// Users, or the lines and faults of wrong rows.
-    fn shown(rows: Vec<Line>) -> Vec<String> {
+    fn shown(rows: Vec<NumberedRow>) -> Vec<String> {
         let shown = rows.into_iter().map(|(line, row)| match row {
             Ok(row) => row.get("user").unwrap_or_default(),
             Err(Fault { field, problem }) => format!("{line} {field}: {problem}"),

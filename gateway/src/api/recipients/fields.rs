@@ -6,13 +6,13 @@ use axum::http::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use tidings_model::records::{Cursor, ListedRecipient, Reason, Recipient, RecipientPlace};
+use tidings_model::records::{ListedRecipient, PageCursor, Recipient, RecipientPlace, SuppressionReason};
 use utoipa::ToSchema;
 
 use crate::api::{
     body,
-    caller::Caller,
-    refusal::{Fault, Refusal},
+    caller::ApiCaller,
+    refusal::{ApiRefusal, Fault},
 };
 
 const MERGE_PATCH: &str = "application/merge-patch+json";
@@ -21,7 +21,7 @@ const MERGE_PATCH: &str = "application/merge-patch+json";
 #[derive(Debug, PartialEq, Eq, Deserialize, ToSchema)]
 #[schema(as = RecipientPut)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Row {
+pub(super) struct RecipientTerms {
     /// RFC 5321 addr-spec.
     #[serde(default)]
     #[schema(required)]
@@ -36,32 +36,35 @@ pub(super) struct Row {
     locale: String,
 }
 
-pub(super) fn whole(headers: &HeaderMap, bytes: &[u8]) -> Result<impl Fn(&str) -> String + use<>, Refusal> {
-    Ok(body::read::<Row>(headers, bytes)?.values())
+pub(super) fn read_row(headers: &HeaderMap, bytes: &[u8]) -> Result<impl Fn(&str) -> String + use<>, ApiRefusal> {
+    Ok(body::read_json::<RecipientTerms>(headers, bytes)?.values())
 }
 
-pub(super) fn patched(
+pub(super) fn apply_patch(
     headers: &HeaderMap,
     bytes: &[u8],
     before: &Recipient,
-) -> Result<impl Fn(&str) -> String + use<>, Refusal> {
+) -> Result<impl Fn(&str) -> String + use<>, ApiRefusal> {
     let mut headers = headers.clone();
     let named = headers.get(CONTENT_TYPE).map(|kind| kind.as_bytes().to_ascii_lowercase());
     if named.is_some_and(|kind| kind == MERGE_PATCH.as_bytes()) {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     }
-    let patch: Map<String, Value> = body::read(&headers, bytes)?;
+    let patch: Map<String, Value> = body::read_json(&headers, bytes)?;
     let Recipient { address, name, zone, locale, .. } = before;
     let before = json!({"address": address, "name": name, "zone": zone, "locale": locale});
     // Check this first, because `null` would silently remove an unknown field.
     if let Some(unknown) = patch.keys().find(|name| before.get(name.as_str()).is_none()) {
-        return Err(Refusal::body(Fault::new(unknown, "is unknown; a recipient has address, name, zone and locale")));
+        return Err(ApiRefusal::body(Fault::new(
+            unknown,
+            "is unknown; a recipient has address, name, zone and locale",
+        )));
     }
     let after = merged(before, Value::Object(patch)).to_string();
-    Ok(body::parsed::<Row>(&after).map_err(Refusal::wrong_fields)?.values())
+    Ok(body::parse_json::<RecipientTerms>(&after).map_err(ApiRefusal::wrong_fields)?.values())
 }
 
-impl Row {
+impl RecipientTerms {
     fn values(self) -> impl Fn(&str) -> String {
         let Self { address, name, zone, locale } = self;
         move |column| match column {
@@ -107,22 +110,25 @@ pub(super) struct RecipientView {
     /// BCP 47 language tag; empty for `en`.
     locale: String,
     /// The reason why the address is suppressed.
-    suppressed: Option<Reason>,
+    suppressed: Option<SuppressionReason>,
 }
 
 /// A page of the directory.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Recipients)]
-pub(super) struct Rows {
+pub(super) struct RecipientPage {
     pub recipients: Vec<RecipientView>,
     /// The cursor of the next page, if more rows follow.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
-    pub next: Option<Cursor<RecipientPlace>>,
+    pub next: Option<PageCursor<RecipientPlace>>,
 }
 
 /// Includes the address only if the token has `recipients:read`.
-pub(super) fn recipient(ListedRecipient { recipient, suppressed }: ListedRecipient, caller: &Caller) -> RecipientView {
+pub(super) fn recipient(
+    ListedRecipient { recipient, suppressed }: ListedRecipient,
+    caller: &ApiCaller,
+) -> RecipientView {
     let Recipient { tenant, user, address, name, zone, locale } = recipient;
     let address = caller.sees_addresses().then_some(address);
     RecipientView { tenant, user, address, name, zone, locale, suppressed }
@@ -164,7 +170,7 @@ mod tests {
         let ann = Recipient { tenant, user, address, name: text("Ann"), zone: text("Asia/Tokyo"), locale: text("") };
         let patch = |kind: &'static str, patch: &str| {
             let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(kind))]);
-            patched(&headers, patch.as_bytes(), &ann).map(|value| ["address", "name", "zone", "locale"].map(value))
+            apply_patch(&headers, patch.as_bytes(), &ann).map(|value| ["address", "name", "zone", "locale"].map(value))
         };
         let after = patch(MERGE_PATCH, r#"{"zone": null, "locale": "de"}"#).unwrap();
         assert_eq!(after, ["ann@example.net", "Ann", "", "de"]);

@@ -3,13 +3,13 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use tidings_model::{
     MessageKey,
-    records::{Reason, Recipient, Suppression},
+    records::{Recipient, Suppression, SuppressionReason},
 };
 use tidings_operations::submit::ATTACHMENTS_BYTES;
 
 use super::*;
 
-const READS: [Scope; 2] = [Scope::MessagesWrite, Scope::MessagesRead];
+const READS: [TokenScope; 2] = [TokenScope::MessagesWrite, TokenScope::MessagesRead];
 
 fn message(key: &str) -> Value {
     let to = json!({"address": "bo@example.net", "name": "Bo"});
@@ -33,15 +33,15 @@ impl Env {
     }
 }
 
-fn suppression(reason: Reason) -> Suppression {
+fn suppression(reason: SuppressionReason) -> Suppression {
     let (tenant, address) = ("acme".into(), "gone@example.net".into());
     Suppression { tenant, address, reason, detail: String::new(), at: Timestamp::now() }
 }
 
 #[tokio::test]
 async fn a_message_that_cannot_be_sent_is_refused_with_field_and_reason() {
-    let env = Env::start(Limits::default()).await;
-    env.store.suppress(&suppression(Reason::HardBounce)).await.unwrap();
+    let env = Env::start(InboxLimits::default()).await;
+    env.store.suppress(&suppression(SuppressionReason::HardBounce)).await.unwrap();
     let token = env.token(Some("acme"), &READS, None).await;
     let with = |name: &str, value: Value| {
         let mut body = message("k");
@@ -85,7 +85,7 @@ async fn a_message_that_cannot_be_sent_is_refused_with_field_and_reason() {
 
 #[tokio::test]
 async fn a_key_with_another_content_is_refused() {
-    let env = Env::start(Limits::default()).await;
+    let env = Env::start(InboxLimits::default()).await;
     let token = env.token(Some("acme"), &READS, None).await;
     let file = |content: &str| json!([{"name": "a.txt", "type": "text/plain", "content": content}]);
     let mut body = message("k");
@@ -101,7 +101,7 @@ async fn a_key_with_another_content_is_refused() {
 
 #[tokio::test]
 async fn the_template_sees_the_recipient_of_the_directory() {
-    let env = Env::start(Limits::default()).await;
+    let env = Env::start(InboxLimits::default()).await;
     let (tenant, user, address) = ("acme".into(), "ann".into(), "ann@example.net".into());
     let ann = Recipient { tenant, user, address, name: "Ann".into(), zone: String::new(), locale: String::new() };
     env.store.put_recipients(&[ann], Timestamp::now()).await.unwrap();
@@ -114,9 +114,9 @@ async fn the_template_sees_the_recipient_of_the_directory() {
 
 #[tokio::test]
 async fn only_a_token_that_reads_recipients_sees_addresses() {
-    let env = Env::start(Limits::default()).await;
+    let env = Env::start(InboxLimits::default()).await;
     let token = env.token(Some("acme"), &READS, None).await;
-    let scopes = [Scope::MessagesRead, Scope::RecipientsRead];
+    let scopes = [TokenScope::MessagesRead, TokenScope::RecipientsRead];
     let sees = env.token(Some("acme"), &scopes, None).await;
     env.accepted(&token, &message("a/b")).await;
     let path = "/v1/messages/a%2Fb";
@@ -135,7 +135,7 @@ async fn only_a_token_that_reads_recipients_sees_addresses() {
 
 #[tokio::test]
 async fn a_list_has_pages_and_only_the_tokens_tenant() {
-    let env = Env::start(Limits::default()).await;
+    let env = Env::start(InboxLimits::default()).await;
     let acme = env.token(Some("acme"), &READS, None).await;
     let zeta = env.token(Some("zeta"), &READS, None).await;
     let all = env.token(None, &READS, None).await;
@@ -171,7 +171,7 @@ async fn a_list_has_pages_and_only_the_tokens_tenant() {
 
 #[tokio::test]
 async fn a_gateway_without_templates_takes_no_message_and_shows_the_others() {
-    let env = Env::start_with(Limits::default(), settings(), None).await;
+    let env = Env::start_with(InboxLimits::default(), settings(), None).await;
     let token = env.token(Some("acme"), &READS, None).await;
     let refused = env.post_message(&token, &message("k")).await;
     assert_eq!((refused.status.as_u16(), refused.problem().as_str()), (503, "cannot-make"));

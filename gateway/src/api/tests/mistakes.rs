@@ -14,7 +14,7 @@ const PHRASES: [&str; 6] =
 async fn started() -> Env {
     let activity = DigestSettings::new("activity", Cadence::Never);
     let settings = Settings { digests: BTreeMap::from([("activity".to_owned(), activity)]), ..settings() };
-    let env = Env::start_with(Limits::default(), settings, None).await;
+    let env = Env::start_with(InboxLimits::default(), settings, None).await;
     env.store.put_recipients(&[ann()], Timestamp::now()).await.unwrap();
     env
 }
@@ -47,7 +47,7 @@ fn changed(fields: &Value) -> Value {
 #[tokio::test]
 async fn each_mistake_in_an_event_is_answered_with_its_field_and_what_is_right() {
     let env = started().await;
-    let token = env.token(Some("acme"), &[Scope::EventsWrite], None).await;
+    let token = env.token(Some("acme"), &[TokenScope::EventsWrite], None).await;
     let ahead = Timestamp::now() + SignedDuration::from_hours(24 * 3650);
     for (fields, status, field, says) in [
         (json!({"occured_at": "2026-01-31T08:00:00Z"}), 400, "occured_at", "did you mean occurred_at?"),
@@ -95,7 +95,7 @@ async fn each_mistake_in_an_event_is_answered_with_its_field_and_what_is_right()
 #[tokio::test]
 async fn an_unknown_digest_type_is_refused_for_its_event_only() {
     let env = started().await;
-    let token = env.token(Some("acme"), &[Scope::EventsWrite], None).await;
+    let token = env.token(Some("acme"), &[TokenScope::EventsWrite], None).await;
     let unknown = changed(&json!({"event_id": "e2", "digest": "activty"}));
     let some = env.post(&token, json!([changed(&json!({})), unknown]).to_string()).await;
     assert_eq!(some.status, StatusCode::OK);
@@ -108,13 +108,13 @@ async fn an_unknown_digest_type_is_refused_for_its_event_only() {
         assert_eq!((none.status.as_u16(), none.problem().as_str()), (status, problem));
         assert_eq!(none.json()["errors"][0]["type"], "/problems/unknown-digest");
     }
-    assert_eq!(env.store.depth().await.unwrap().events, 1);
+    assert_eq!(env.store.inbox_depth().await.unwrap().events, 1);
 }
 
 #[tokio::test]
 async fn a_body_that_cannot_be_read_is_answered_with_its_place_and_an_example() {
     let env = started().await;
-    let token = env.token(Some("acme"), &Scope::ALL, None).await;
+    let token = env.token(Some("acme"), &TokenScope::ALL, None).await;
     let send = async |path: &str, kind: &'static str, body: &'static str| {
         let request = Request::post(path).header(header::AUTHORIZATION, format!("Bearer {token}"));
         env.answer(request.header(header::CONTENT_TYPE, kind).body(Body::from(body)).unwrap()).await
@@ -150,8 +150,8 @@ async fn a_body_that_cannot_be_read_is_answered_with_its_place_and_an_example() 
 #[tokio::test]
 async fn a_wrong_token_scope_path_or_port_is_answered_with_what_to_do() {
     let env = started().await;
-    let reads = env.token(None, &[Scope::DigestsRead], None).await;
-    let writes = env.token(None, &[Scope::EventsWrite], None).await;
+    let reads = env.token(None, &[TokenScope::DigestsRead], None).await;
+    let writes = env.token(None, &[TokenScope::EventsWrite], None).await;
     let unknown = ApiToken::generate().unwrap().reveal();
     for (method, path, token, status, says) in [
         ("POST", "/v1/events", unknown.as_str(), 401, "tidings tokens list"),
@@ -183,7 +183,7 @@ async fn the_type_of_each_problem_is_an_address_that_answers_on_both_listeners()
     let env = started().await;
     let public = public(over(env.store.clone(), settings()));
     for problem in Problem::ALL {
-        let get = || Request::get(problem.address()).body(Body::empty()).unwrap();
+        let get = || Request::get(problem.type_path()).body(Body::empty()).unwrap();
         let answer = env.answer(get()).await;
         let (status, kind, ..) = problem.parts();
         assert_eq!((answer.status, answer.text.lines().next()), (StatusCode::OK, Some(kind)));

@@ -3,28 +3,28 @@
 use std::collections::BTreeMap;
 
 use tidings_model::{
-    offered_cadences::{Choice, Choices},
-    records::{AuditFilter, Page},
+    offered_cadences::{OfferedCadence, OfferedCadences},
+    records::{AuditFilter, PageRequest},
     settings::DigestSettings,
 };
 
 use super::*;
 
-const BOTH: [Scope; 2] = [Scope::PreferencesWrite, Scope::PreferencesRead];
+const BOTH: [TokenScope; 2] = [TokenScope::PreferencesWrite, TokenScope::PreferencesRead];
 const PATH: &str = "/v1/recipients/ann/preferences/activity";
 const CONSENT: &str = "/v1/recipients/ann/consent/activity";
 
 /// The digest type `activity`, which offers three cadences.
 fn with_activity() -> Settings {
     let digest = DigestSettings::new("activity", "daily 08:00".parse().unwrap());
-    let offered =
-        ["daily 08:00", "weekly mon 08:00", "monthly 31 08:00"].map(|cadence| cadence.parse::<Choice>().unwrap());
-    let digest = DigestSettings { choices: Choices::new(offered.to_vec()), ..digest };
+    let offered = ["daily 08:00", "weekly mon 08:00", "monthly 31 08:00"]
+        .map(|cadence| cadence.parse::<OfferedCadence>().unwrap());
+    let digest = DigestSettings { choices: OfferedCadences::new(offered.to_vec()), ..digest };
     Settings { digests: BTreeMap::from([("activity".to_owned(), digest)]), ..settings() }
 }
 
 async fn started() -> (Env, String) {
-    let env = Env::start_with(Limits::default(), with_activity(), None).await;
+    let env = Env::start_with(InboxLimits::default(), with_activity(), None).await;
     let token = env.token(Some("acme"), &BOTH, None).await;
     (env, token)
 }
@@ -49,10 +49,10 @@ impl Env {
             actor: None,
             since: None,
             until: None,
-            page: Page { limit: 9, after: None },
+            page: PageRequest { limit: 9, after: None },
         };
         let rows = self.store.audit_entries(&filter).await.unwrap().rows;
-        let by_callers = rows.into_iter().filter(|row| row.actor != Actor::Tidings);
+        let by_callers = rows.into_iter().filter(|row| row.actor != AuditActor::Tidings);
         by_callers.map(|row| format!("{} {} {}", row.actor, row.action, row.why)).collect()
     }
 }

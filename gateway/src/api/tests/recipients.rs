@@ -1,11 +1,11 @@
 //! `/v1/recipients`: what is stored, what is refused, and who sees addresses.
 
-use tidings_model::{PersonId, records::Recipient, webhook_secret::Secret};
-use tidings_services::{TeamDirectory, team_directory::Source};
+use tidings_model::{PersonId, records::Recipient, webhook_secret::SigningSecret};
+use tidings_services::{TeamDirectory, team_directory::DirectorySource};
 
 use super::*;
 
-const BOTH: [Scope; 2] = [Scope::RecipientsWrite, Scope::RecipientsRead];
+const BOTH: [TokenScope; 2] = [TokenScope::RecipientsWrite, TokenScope::RecipientsRead];
 
 fn ann() -> Value {
     json!({"address": "ann@example.net", "name": "Ann", "zone": "Europe/Berlin", "locale": "de"})
@@ -27,9 +27,9 @@ impl Env {
 
 #[tokio::test]
 async fn a_recipient_is_put_patched_and_shown() {
-    let env = Env::start(Limits::default()).await;
+    let env = Env::start(InboxLimits::default()).await;
     let token = env.token(Some("acme"), &BOTH, None).await;
-    let writes = env.token(Some("acme"), &[Scope::RecipientsWrite], None).await;
+    let writes = env.token(Some("acme"), &[TokenScope::RecipientsWrite], None).await;
     let missing = env.recipients("PATCH", "/ann", &token, &json!({"name": "A"})).await;
     assert_eq!((missing.status.as_u16(), missing.problem().as_str()), (404, "not-found"));
     assert_eq!(env.recipients("PUT", "/ann", &token, &ann()).await.status, 201);
@@ -50,18 +50,23 @@ async fn a_recipient_is_put_patched_and_shown() {
 
 #[tokio::test]
 async fn a_change_is_audited_with_the_token_and_without_an_address() {
-    let env = Env::start(Limits::default()).await;
+    let env = Env::start(InboxLimits::default()).await;
     let token = env.token(Some("acme"), &BOTH, None).await;
     env.recipients("PUT", "/ann?why=ticket+812", &token, &ann()).await;
     env.recipients("PUT", "/ann?why=again", &token, &ann()).await;
     env.recipients("PATCH", "/ann", &token, &json!({"name": "A"})).await;
     let rows = "{\"user\":\"bo\",\"address\":\"bo@example.net\"}";
     assert_eq!(env.bulk("application/x-ndjson", &token, rows).await.status, 200);
-    let page = tidings_model::records::Page { limit: 9, after: None };
+    let page = tidings_model::records::PageRequest { limit: 9, after: None };
     let person = tidings_model::PersonId { tenant: "acme".into(), user: "ann".into() };
     let rows = env
         .store
-        .held(&person.key(""), &std::collections::BTreeSet::new(), tidings_model::records::Part::Audit, &page)
+        .person_rows(
+            &person.key(""),
+            &std::collections::BTreeSet::new(),
+            tidings_model::records::PersonRowKind::Audit,
+            &page,
+        )
         .await
         .unwrap()
         .rows;
@@ -72,7 +77,7 @@ async fn a_change_is_audited_with_the_token_and_without_an_address() {
 
 #[tokio::test]
 async fn a_wrong_row_is_refused_with_its_field_and_without_its_address() {
-    let env = Env::start(Limits::default()).await;
+    let env = Env::start(InboxLimits::default()).await;
     let token = env.token(Some("acme"), &BOTH, None).await;
     let with = |name: &str, value: Value| {
         let mut body = ann();
@@ -99,7 +104,7 @@ async fn a_wrong_row_is_refused_with_its_field_and_without_its_address() {
 
 #[tokio::test]
 async fn each_row_of_many_has_a_result() {
-    let env = Env::start(Limits::default()).await;
+    let env = Env::start(InboxLimits::default()).await;
     let token = env.token(Some("acme"), &BOTH, None).await;
     let rows = "{\"user\":\"ann\",\"address\":\"ann@example.net\"}\n{\"user\":\"bo\"}\n\
                 {\"user\":\"cy\",\"tenant\":\"zeta\",\"address\":\"cy@example.net\"}\n";
@@ -134,7 +139,7 @@ async fn each_row_of_many_has_a_result() {
 
 #[tokio::test]
 async fn an_erasure_needs_temporal_where_windows_are_that_no_table_has() {
-    let env = Env::start(Limits::default()).await;
+    let env = Env::start(InboxLimits::default()).await;
     let token = env.token(Some("acme"), &BOTH, None).await;
     let unknown = env.recipients("DELETE", "/ann", &token, &Value::Null).await;
     assert_eq!((unknown.status.as_u16(), unknown.problem().as_str()), (503, "no-answer"));
@@ -147,13 +152,14 @@ async fn an_erasure_needs_temporal_where_windows_are_that_no_table_has() {
 #[tokio::test]
 async fn people_of_a_directory_elsewhere_are_not_written_here() {
     let url = "http://127.0.0.1:1/{tenant}/{user}";
-    let secret = Secret::parse("dGlkaW5ncyB0ZXN0cyBvbmx5IG9uZQ==").unwrap();
-    let source = Source::service(url.parse().unwrap(), secret);
+    let secret = SigningSecret::parse("dGlkaW5ncyB0ZXN0cyBvbmx5IG9uZQ==").unwrap();
+    let source = DirectorySource::service(url.parse().unwrap(), secret);
     let directory = Some(Arc::new(TeamDirectory::new(source)));
-    let state = |store| crate::State { directory, ..over(store, settings()) };
-    let making = Making { renderer: Arc::new(Renderer::new(None).unwrap()), signers: Signers::default() };
-    let env = Env::over(state, Limits::default(), Some(making)).await;
-    let scopes = [Scope::RecipientsWrite, Scope::RecipientsRead, Scope::MessagesWrite];
+    let state = |store| crate::GatewayState { directory, ..over(store, settings()) };
+    let making =
+        RenderContext { renderer: Arc::new(TemplateRenderer::new(None).unwrap()), signers: TenantSigners::default() };
+    let env = Env::over(state, InboxLimits::default(), Some(making)).await;
+    let scopes = [TokenScope::RecipientsWrite, TokenScope::RecipientsRead, TokenScope::MessagesWrite];
     let token = env.token(Some("acme"), &scopes, None).await;
     for (method, path, body) in [("PUT", "/ann", ann()), ("PATCH", "/ann", json!({"name": "A"})), ("POST", "", ann())] {
         let refused = env.recipients(method, path, &token, &body).await;

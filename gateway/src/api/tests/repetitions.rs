@@ -2,9 +2,9 @@
 
 use tidings_model::{
     Event,
-    records::{Closing, Message, Origin, RenderedClaim},
+    records::{CloseRequest, MessageOrigin, OutboxMessage, RenderedClaim},
     settings::StreamName,
-    window::{Closed, Outcome, Window},
+    window::{DigestOutcome, Window, WindowEnd},
     wire,
 };
 
@@ -12,7 +12,7 @@ use super::*;
 
 /// The event `e1` with its window.
 fn first_event() -> (Window, Event) {
-    let wire = wire::event(event("e1").to_string().as_bytes()).unwrap();
+    let wire = wire::parse_event(event("e1").to_string().as_bytes()).unwrap();
     let (key, event) = Event::from_wire(wire, None).unwrap();
     let window =
         Window { digest_id: key.digest_id("run", 0), opened_at: event.occurred_at, due_at: event.occurred_at, key };
@@ -22,26 +22,26 @@ fn first_event() -> (Window, Event) {
 /// The event `e1` in a digest that was dropped.
 async fn over_event(env: &Env) {
     let (window, event) = first_event();
-    let closed = Closed { outcome: Outcome::Dropped, why: "a test".into() };
-    let closing = Closing {
+    let closed = WindowEnd { outcome: DigestOutcome::Dropped, why: "a test".into() };
+    let closing = CloseRequest {
         window: &window,
         events: &[event],
         closed: &closed,
-        by: Actor::Tidings,
+        by: AuditActor::Tidings,
         return_events: false,
         planned: None,
         now: Timestamp::now(),
     };
-    env.store.close(closing).await.unwrap();
+    env.store.close_digest(closing).await.unwrap();
 }
 
 /// The event `e1` in a message that waits.
 async fn waiting_event(env: &Env) -> Window {
     let (window, event) = first_event();
     let (id, now) = (window.digest_id, Timestamp::now());
-    let message = Message {
+    let message = OutboxMessage {
         id,
-        origin: Origin::Digest(window.key.clone()),
+        origin: MessageOrigin::Digest(window.key.clone()),
         stream: StreamName::Bulk,
         envelope_from: "digest@acme.example".into(),
         envelope_to: "ann@example.net".into(),
@@ -68,8 +68,8 @@ fn corrected(id: &str) -> Value {
 
 #[tokio::test]
 async fn the_answer_names_what_the_ledger_knows_of_an_id() {
-    let env = Env::start(Limits::default()).await;
-    let token = env.token(Some("acme"), &[Scope::EventsWrite], None).await;
+    let env = Env::start(InboxLimits::default()).await;
+    let token = env.token(Some("acme"), &[TokenScope::EventsWrite], None).await;
     over_event(&env).await;
     let answer =
         env.post(&token, json!([event("e1"), corrected("e1"), event("e2"), corrected("e2"), event("e2")]).to_string());
@@ -82,13 +82,13 @@ async fn the_answer_names_what_the_ledger_knows_of_an_id() {
     assert_eq!(words(2), (json!("accepted"), Value::Null));
     assert_eq!(words(3), (json!("accepted"), Value::Null), "other content of a pending event replaces it");
     assert_eq!(words(4), (json!("duplicate"), Value::Null), "the same event of the request");
-    assert_eq!(env.store.depth().await.unwrap().events, 4);
+    assert_eq!(env.store.inbox_depth().await.unwrap().events, 4);
 }
 
 #[tokio::test]
 async fn strict_handling_refuses_other_content_and_stores_nothing() {
-    let env = Env::start(Limits::default()).await;
-    let token = env.token(Some("acme"), &[Scope::EventsWrite], None).await;
+    let env = Env::start(InboxLimits::default()).await;
+    let token = env.token(Some("acme"), &[TokenScope::EventsWrite], None).await;
     over_event(&env).await;
     for (prefer, items, status) in [
         ("handling=strict", json!([event("e3"), corrected("e1")]), 409),
@@ -96,12 +96,12 @@ async fn strict_handling_refuses_other_content_and_stores_nothing() {
         ("handling=strict", json!([event("e1"), event("e3")]), 202),
         ("handling=lenient", json!([corrected("e1")]), 202),
     ] {
-        let before = env.store.depth().await.unwrap().events;
+        let before = env.store.inbox_depth().await.unwrap().events;
         let request = Request::post("/v1/events").header("prefer", prefer);
         let request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
         let answer = env.answer(request.body(Body::from(items.to_string())).unwrap()).await;
         assert_eq!(answer.status.as_u16(), status, "{prefer}: {answer:?}");
-        let stored = env.store.depth().await.unwrap().events - before;
+        let stored = env.store.inbox_depth().await.unwrap().events - before;
         if status == 409 {
             assert_eq!((answer.problem().as_str(), stored), ("other-content", 0));
             let problem = "known, other content; send it under an id of its own";
@@ -118,8 +118,8 @@ async fn strict_handling_refuses_other_content_and_stores_nothing() {
 
 #[tokio::test]
 async fn other_content_of_an_event_in_a_message_that_waits_makes_the_message_again() {
-    let env = Env::start(Limits::default()).await;
-    let token = env.token(Some("acme"), &[Scope::EventsWrite], None).await;
+    let env = Env::start(InboxLimits::default()).await;
+    let token = env.token(Some("acme"), &[TokenScope::EventsWrite], None).await;
     let window = waiting_event(&env).await;
     let mut later = corrected("e1");
     later["occurred_at"] = json!(window.opened_at + SignedDuration::from_secs(1));

@@ -2,12 +2,12 @@
 
 use super::*;
 
-const BOTH: [Scope; 2] = [Scope::SuppressionsWrite, Scope::SuppressionsRead];
+const BOTH: [TokenScope; 2] = [TokenScope::SuppressionsWrite, TokenScope::SuppressionsRead];
 const ANN: &str = "/v1/suppressions/ann@example.net";
 
 #[tokio::test]
 async fn an_address_is_suppressed_shown_and_lifted() {
-    let env = Env::start(Limits::default()).await;
+    let env = Env::start(InboxLimits::default()).await;
     let token = env.token(Some("acme"), &BOTH, None).await;
     let foreign = env.token(Some("zeta"), &BOTH, None).await;
     let missing = env.send("GET", ANN, &token, "").await;
@@ -31,12 +31,12 @@ async fn an_address_is_suppressed_shown_and_lifted() {
     assert_eq!((one.status.as_u16(), one.json()), (200, json!({"lifted": ["complaint"]})));
     assert_eq!(env.send("DELETE", ANN, &token, "").await.json(), json!({"lifted": ["hard_bounce"]}));
     assert_eq!(env.send("DELETE", ANN, &token, "").await.status, 404);
-    assert!(env.store.suppressed("acme", "ann@example.net").await.unwrap().is_empty());
+    assert!(env.store.suppression_reasons("acme", "ann@example.net").await.unwrap().is_empty());
 }
 
 #[tokio::test]
 async fn a_wrong_suppression_is_refused_without_its_address() {
-    let env = Env::start(Limits::default()).await;
+    let env = Env::start(InboxLimits::default()).await;
     let token = env.token(Some("acme"), &BOTH, None).await;
     for (path, body, problem, field) in [
         ("/v1/suppressions/ann@@example.net", "{\"reason\": \"complaint\"}", "wrong-parameter", "address"),
@@ -54,7 +54,7 @@ async fn a_wrong_suppression_is_refused_without_its_address() {
 
 #[tokio::test]
 async fn suppressions_are_listed_in_pages_of_the_tokens_tenant() {
-    let env = Env::start(Limits::default()).await;
+    let env = Env::start(InboxLimits::default()).await;
     let token = env.token(Some("acme"), &BOTH, None).await;
     let all = env.token(None, &BOTH, None).await;
     let complaint = json!({"reason": "complaint"}).to_string();

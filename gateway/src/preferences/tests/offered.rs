@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::ToSpan as _;
 use proptest::{prelude::*, sample::select};
-use tidings_model::offered_cadences::Choices;
+use tidings_model::offered_cadences::OfferedCadences;
 
 use super::*;
 
@@ -94,7 +94,7 @@ fn chosen(now: Timestamp) -> impl Strategy<Value = Preferences> {
 async fn accepts_what_it_offers(choices: &[&str], preferences: &Preferences, field: &str, pick: usize) {
     let mut settings = configured();
     let activity = settings.digests.get_mut("activity").unwrap();
-    activity.choices = Choices::new(choices.iter().map(|words| words.parse().unwrap()).collect());
+    activity.choices = OfferedCadences::new(choices.iter().map(|words| words.parse().unwrap()).collect());
     let bench = bench_with("", settings).await;
     let now = Timestamp::now();
     bench.store.put_preferences(&ann("activity"), preferences, None, &entry("preferences")).await.unwrap();

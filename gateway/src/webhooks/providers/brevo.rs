@@ -8,46 +8,48 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tidings_model::delivery_events::{Bounce, DeliveryEvent, Kind};
+use tidings_model::delivery_events::{BounceKind, DeliveryEvent, ReportKind};
 use uuid::Uuid;
 
 use crate::webhooks::{
-    Parsed, Part, Secrets, Webhook,
-    basic::Credentials,
-    parsed::{HARD, POLICY, SOFT, seconds, status, unknown},
-    provider::{LINK, UNKNOWN, merged, refusal},
+    ParsedBody, ParsedPart, ProviderWebhook, WebhookSecrets,
+    basic::BasicCredentials,
+    parsed::{HARD, POLICY, SOFT, find_status, seconds, unknown_word},
+    provider::{LINK, UNKNOWN, bounce_reply, merge_fields},
 };
 
 pub(super) struct Brevo;
 
-impl Webhook for Brevo {
-    fn secret(&self) -> &'static str {
+impl ProviderWebhook for Brevo {
+    fn secret_hint(&self) -> &'static str {
         "USER:PASSWORD of the webhook's URL"
     }
 
-    fn secrets(&self) -> Option<Arc<dyn Secrets>> {
-        Some(Arc::new(Vec::<Credentials>::new()))
+    fn empty_secrets(&self) -> Option<Arc<dyn WebhookSecrets>> {
+        Some(Arc::new(Vec::<BasicCredentials>::new()))
     }
 
-    fn parse(&self, body: &[u8], _id: Option<&str>, now: Timestamp) -> Parsed {
-        Parsed::one(body, now, read)
+    fn parse(&self, body: &[u8], _id: Option<&str>, now: Timestamp) -> ParsedBody {
+        ParsedBody::parse_one(body, now, read_event)
     }
 
-    fn event(&self, kind: Kind, never_sent: bool, message: Uuid, now: Timestamp) -> Option<Value> {
+    fn sample_event(&self, kind: ReportKind, never_sent: bool, message: Uuid, now: Timestamp) -> Option<Value> {
         let event = json!({"ts_event": now.as_second(), "X-Mailin-custom": message, "message-id": Uuid::new_v4()});
         let of_kind = match kind {
-            Kind::Delivered => json!({"event": "delivered"}),
-            Kind::Deferred => json!({"event": "deferred", "reason": "451 4.3.0 a test: later"}),
+            ReportKind::Delivered => json!({"event": "delivered"}),
+            ReportKind::Deferred => json!({"event": "deferred", "reason": "451 4.3.0 a test: later"}),
             // `blocked` does not mean the address is wrong.
-            Kind::Bounced(_) if never_sent => return None,
-            Kind::Bounced(Bounce::Hard) => json!({"event": "hard_bounce", "reason": refusal(Bounce::Hard).1}),
-            Kind::Bounced(other) => json!({"event": "soft_bounce", "reason": refusal(other).1}),
-            Kind::Complained => json!({"event": "complaint"}),
-            Kind::Unsubscribed => json!({"event": "unsubscribed"}),
-            Kind::Opened => json!({"event": "opened"}),
-            Kind::Clicked => json!({"event": "click", "link": LINK}),
+            ReportKind::Bounced(_) if never_sent => return None,
+            ReportKind::Bounced(BounceKind::Hard) => {
+                json!({"event": "hard_bounce", "reason": bounce_reply(BounceKind::Hard).1})
+            }
+            ReportKind::Bounced(other) => json!({"event": "soft_bounce", "reason": bounce_reply(other).1}),
+            ReportKind::Complained => json!({"event": "complaint"}),
+            ReportKind::Unsubscribed => json!({"event": "unsubscribed"}),
+            ReportKind::Opened => json!({"event": "opened"}),
+            ReportKind::Clicked => json!({"event": "click", "link": LINK}),
         };
-        Some(merged(event, of_kind))
+        Some(merge_fields(event, of_kind))
     }
 
     fn unknown_kind(&self, id: Uuid, now: Timestamp) -> Value {
@@ -56,7 +58,7 @@ impl Webhook for Brevo {
 }
 
 #[derive(Deserialize)]
-struct Payload {
+struct BrevoPayload {
     event: String,
     /// Time of the event. `ts_epoch` is the time of the message, in milliseconds or in seconds.
     ts_event: Option<i64>,
@@ -67,32 +69,32 @@ struct Payload {
     link: Option<String>,
 }
 
-fn read(event: Payload) -> Result<Part, String> {
+fn read_event(event: BrevoPayload) -> Result<ParsedPart, String> {
     let (kind, never_sent) = match event.event.as_str() {
-        "request" => return Ok(Part::Nothing),
-        "delivered" => (Kind::Delivered, false),
-        "deferred" => (Kind::Deferred, false),
+        "request" => return Ok(ParsedPart::Nothing),
+        "delivered" => (ReportKind::Delivered, false),
+        "deferred" => (ReportKind::Deferred, false),
         "soft_bounce" => (SOFT, false),
         "hard_bounce" => (HARD, false),
         // This is either a recipient on Brevo's list or a blocked sender; we cannot distinguish them.
         "blocked" => (POLICY, true),
-        "spam" | "complaint" => (Kind::Complained, false),
-        "unsubscribed" => (Kind::Unsubscribed, false),
-        "opened" | "unique_opened" | "proxy_open" | "unique_proxy_open" => (Kind::Opened, false),
-        "click" => (Kind::Clicked, false),
-        other => return Err(unknown("event", other)),
+        "spam" | "complaint" => (ReportKind::Complained, false),
+        "unsubscribed" => (ReportKind::Unsubscribed, false),
+        "opened" | "unique_opened" | "proxy_open" | "unique_proxy_open" => (ReportKind::Opened, false),
+        "click" => (ReportKind::Clicked, false),
+        other => return Err(unknown_word("event", other)),
     };
     let at = event.ts_event.or(event.ts).ok_or_else(|| format!("a {} without its time", event.event))?;
     // Other messages of the account may use the header differently.
     let ours = |id: &String| Uuid::try_parse(id).is_ok();
     let reason = event.reason.map(|reason| reason.trim().to_owned()).filter(|reason| !reason.is_empty());
-    Ok(Part::event(DeliveryEvent {
+    Ok(ParsedPart::from_event(DeliveryEvent {
         message: event.custom.filter(ours),
-        status: status(reason.as_deref()).filter(|_| kind.bounce().is_some() || kind == Kind::Deferred),
+        status: find_status(reason.as_deref()).filter(|_| kind.bounce().is_some() || kind == ReportKind::Deferred),
         diagnostic: reason,
         never_sent,
         machine: event.event.ends_with("proxy_open").then_some(true),
-        url: event.link.filter(|_| kind == Kind::Clicked),
+        url: event.link.filter(|_| kind == ReportKind::Clicked),
         ..DeliveryEvent::new(kind, seconds(at)?)
     }))
 }

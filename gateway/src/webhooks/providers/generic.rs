@@ -5,38 +5,38 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tidings_model::delivery_events::{Bounce, DeliveryEvent, Kind};
+use tidings_model::delivery_events::{BounceKind, DeliveryEvent, ReportKind};
 use uuid::Uuid;
 
 use crate::webhooks::{
-    Parsed, Part, Secret, Secrets, Webhook,
-    parsed::unknown,
-    provider::{LINK, UNKNOWN, merged, refusal},
+    ParsedBody, ParsedPart, ProviderWebhook, SigningSecret, WebhookSecrets,
+    parsed::unknown_word,
+    provider::{LINK, UNKNOWN, bounce_reply, merge_fields},
 };
 
-pub(super) struct Generic;
+pub(super) struct GenericWebhook;
 
-impl Webhook for Generic {
-    fn secret(&self) -> &'static str {
+impl ProviderWebhook for GenericWebhook {
+    fn secret_hint(&self) -> &'static str {
         "what `echo whsec_$(openssl rand -base64 24)` prints, here and at the relay"
     }
 
-    fn secrets(&self) -> Option<Arc<dyn Secrets>> {
-        Some(Arc::new(Vec::<Secret>::new()))
+    fn empty_secrets(&self) -> Option<Arc<dyn WebhookSecrets>> {
+        Some(Arc::new(Vec::<SigningSecret>::new()))
     }
 
-    fn parse(&self, body: &[u8], _id: Option<&str>, now: Timestamp) -> Parsed {
-        Parsed::some(body, now, read)
+    fn parse(&self, body: &[u8], _id: Option<&str>, now: Timestamp) -> ParsedBody {
+        ParsedBody::parse_any(body, now, read_event)
     }
 
-    fn event(&self, kind: Kind, never_sent: bool, message: Uuid, now: Timestamp) -> Option<Value> {
+    fn sample_event(&self, kind: ReportKind, never_sent: bool, message: Uuid, now: Timestamp) -> Option<Value> {
         let mut event = json!({"kind": kind.name(), "message": message, "occurred_at": now, "never_sent": never_sent});
         if let Some(bounce) = kind.bounce() {
-            let (status, said) = refusal(bounce);
-            event = merged(event, json!({"bounce": bounce.name(), "status": status, "diagnostic": said}));
+            let (status, said) = bounce_reply(bounce);
+            event = merge_fields(event, json!({"bounce": bounce.name(), "status": status, "diagnostic": said}));
         }
-        if kind == Kind::Clicked {
-            event = merged(event, json!({"url": LINK}));
+        if kind == ReportKind::Clicked {
+            event = merge_fields(event, json!({"url": LINK}));
         }
         Some(event)
     }
@@ -49,7 +49,7 @@ impl Webhook for Generic {
 /// Uses the same words as `tidings messages show --json`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Payload {
+struct GenericPayload {
     kind: String,
     bounce: Option<String>,
     message: Option<String>,
@@ -65,8 +65,8 @@ struct Payload {
     url: Option<String>,
 }
 
-fn read(event: Payload) -> Result<Part, String> {
-    Ok(Part::event(DeliveryEvent {
+fn read_event(event: GenericPayload) -> Result<ParsedPart, String> {
+    Ok(ParsedPart::from_event(DeliveryEvent {
         message: event.message,
         message_id: event.message_id,
         relay_id: event.relay_id,
@@ -76,24 +76,26 @@ fn read(event: Payload) -> Result<Part, String> {
         never_sent: event.never_sent,
         machine: event.machine,
         url: event.url,
-        ..DeliveryEvent::new(kind(&event.kind, event.bounce.as_deref())?, event.occurred_at)
+        ..DeliveryEvent::new(parse_kind(&event.kind, event.bounce.as_deref())?, event.occurred_at)
     }))
 }
 
-fn kind(kind: &str, bounce: Option<&str>) -> Result<Kind, String> {
-    let known = Kind::ALL.into_iter().filter(|known| known.name() == kind).collect::<Vec<_>>();
-    let first = *known.first().ok_or_else(|| unknown("kind", kind))?;
+fn parse_kind(kind: &str, bounce: Option<&str>) -> Result<ReportKind, String> {
+    let known = ReportKind::ALL.into_iter().filter(|known| known.name() == kind).collect::<Vec<_>>();
+    let first = *known.first().ok_or_else(|| unknown_word("kind", kind))?;
     match (first.bounce(), bounce) {
         (None, None) => Ok(first),
         (None, Some(_)) => Err(format!("kind {kind:?} has no bounce; leave the field out")),
         (Some(_), None) => Err("kind \"bounced\" needs bounce: hard, soft or policy".to_owned()),
-        (Some(_), Some(word)) => Bounce::named(word).map(Kind::Bounced).ok_or_else(|| unknown("bounce", word)),
+        (Some(_), Some(word)) => {
+            BounceKind::named(word).map(ReportKind::Bounced).ok_or_else(|| unknown_word("bounce", word))
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use tidings_model::delivery_events::Report;
+    use tidings_model::delivery_events::DeliveryReport;
 
     use super::*;
     use crate::webhooks::tests::now;
@@ -104,13 +106,13 @@ mod tests {
             let mut event =
                 json!({"message": "01234567-89ab-5def-8123-456789abcdef", "occurred_at": "2026-11-21T12:00:00Z"});
             event.as_object_mut().unwrap().extend(of.as_object().unwrap().clone());
-            Generic.parse(event.to_string().as_bytes(), None, now())
+            GenericWebhook.parse(event.to_string().as_bytes(), None, now())
         };
         let full =
             read(json!({"kind": "bounced", "bounce": "hard", "status": "5.1.1", "diagnostic": "no", "event_id": "e",
             "message_id": "<m@x>", "relay_id": "4Xk", "never_sent": true, "machine": true, "url": "https://x"}));
         let event = &full.events[0];
-        let Report { kind, never_sent, machine, url, .. } = &event.report;
+        let DeliveryReport { kind, never_sent, machine, url, .. } = &event.report;
         assert_eq!((kind.bounce().unwrap().name(), never_sent, machine), ("hard", &true, &Some(true)));
         assert_eq!((event.event_id.as_deref(), url.as_deref()), (Some("e"), Some("https://x")));
         for (wrong, says) in [
@@ -130,6 +132,6 @@ mod tests {
             assert!(parsed.unusable[0].reason.starts_with(says), "{:?}", parsed.unusable);
         }
         let both = format!("[{0}, {0}]", r#"{"kind":"opened","relay_id":"m","occurred_at":"2026-11-21T12:00:00Z"}"#);
-        assert_eq!(Generic.parse(both.as_bytes(), None, now()).events.len(), 2);
+        assert_eq!(GenericWebhook.parse(both.as_bytes(), None, now()).events.len(), 2);
     }
 }

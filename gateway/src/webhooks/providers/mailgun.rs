@@ -13,15 +13,15 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use subtle::ConstantTimeEq as _;
 use tidings_model::{
-    delivery_events::{Bounce, DeliveryEvent, Kind, OneTimeToken},
+    delivery_events::{BounceKind, DeliveryEvent, OneTimeToken, ReportKind},
     hex, hex_sha256, wire,
 };
 use uuid::Uuid;
 
 use crate::webhooks::{
-    Parsed, Part, Proof, Refused, SampleRequest, Secrets, Webhook, WebhookSecret,
-    parsed::{HARD, POLICY, SOFT, status, unknown},
-    provider::{LINK, UNKNOWN, merged, refusal},
+    ParsedBody, ParsedPart, ProviderWebhook, RequestProof, SampleRequest, VerifyError, WebhookSecret, WebhookSecrets,
+    parsed::{HARD, POLICY, SOFT, find_status, unknown_word},
+    provider::{LINK, UNKNOWN, bounce_reply, merge_fields},
 };
 
 /// Maximum difference between this timestamp and now. Mailgun retries for eight hours.
@@ -45,23 +45,23 @@ impl WebhookSecret for SigningKey {
         Ok(Self(hmac::Key::new(hmac::HMAC_SHA256, text.as_bytes())))
     }
 
-    fn verify(_headers: &HeaderMap, body: &[u8], known: &[Self], now: Timestamp) -> Result<Proof, Refused> {
-        let signed = serde_json::from_slice(&wire::mended(body));
-        let Signed { signature, parent } = signed.map_err(|_| Refused::Malformed("the signature"))?;
+    fn verify(_headers: &HeaderMap, body: &[u8], known: &[Self], now: Timestamp) -> Result<RequestProof, VerifyError> {
+        let signed = serde_json::from_slice(&wire::repair_json(body));
+        let MailgunSignatures { signature, parent } = signed.map_err(|_| VerifyError::Malformed("the signature"))?;
         let mut well_formed =
             [Some(signature), parent].into_iter().flatten().filter(SignedToken::is_well_formed).peekable();
-        well_formed.peek().ok_or(Refused::Malformed("the signature"))?;
-        let signature = well_formed.find(|signature| known.iter().any(|key| key.made(signature)));
-        let SignedToken { timestamp, token, .. } = signature.ok_or(Refused::Signature)?;
+        well_formed.peek().ok_or(VerifyError::Malformed("the signature"))?;
+        let signature = well_formed.find(|signature| known.iter().any(|key| key.verify_token(signature)));
+        let SignedToken { timestamp, token, .. } = signature.ok_or(VerifyError::Signature)?;
         let at = timestamp.parse().ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
-        let at = at.ok_or(Refused::Malformed("the timestamp"))?;
+        let at = at.ok_or(VerifyError::Malformed("the timestamp"))?;
         if at.duration_since(now).abs() > TOLERANCE {
-            return Err(Refused::Time);
+            return Err(VerifyError::Time);
         }
-        Ok(Proof { id: None, token: Some(OneTimeToken { token, body_sha256: hex_sha256(body) }) })
+        Ok(RequestProof { id: None, token: Some(OneTimeToken { token, body_sha256: hex_sha256(body) }) })
     }
 
-    fn prove(secret: &str, event: Value, now: Timestamp) -> Option<SampleRequest> {
+    fn sign_sample(secret: &str, event: Value, now: Timestamp) -> Option<SampleRequest> {
         let (seconds, token) = (now.as_second().to_string(), random_hex()?);
         let signature = Self::parse(secret).ok()?.sign(&seconds, &token);
         let proof = json!({"timestamp": seconds, "token": token, "signature": signature});
@@ -81,13 +81,13 @@ impl SigningKey {
         hex(hmac::sign(&self.0, format!("{timestamp}{token}").as_bytes()).as_ref())
     }
 
-    fn made(&self, SignedToken { timestamp, token, signature }: &SignedToken) -> bool {
+    fn verify_token(&self, SignedToken { timestamp, token, signature }: &SignedToken) -> bool {
         self.sign(timestamp, token).as_bytes().ct_eq(signature.as_bytes()).into()
     }
 }
 
 #[derive(Deserialize)]
-struct Signed {
+struct MailgunSignatures {
     signature: SignedToken,
     /// Signature with the parent account's key, for a subaccount.
     #[serde(rename = "parent-signature")]
@@ -112,40 +112,40 @@ impl SignedToken {
 
 pub(super) struct Mailgun;
 
-impl Webhook for Mailgun {
-    fn secret(&self) -> &'static str {
+impl ProviderWebhook for Mailgun {
+    fn secret_hint(&self) -> &'static str {
         "the HTTP webhook signing key of the account"
     }
 
-    fn secrets(&self) -> Option<Arc<dyn Secrets>> {
+    fn empty_secrets(&self) -> Option<Arc<dyn WebhookSecrets>> {
         Some(Arc::new(Vec::<SigningKey>::new()))
     }
 
-    fn parse(&self, body: &[u8], _id: Option<&str>, now: Timestamp) -> Parsed {
-        Parsed::one(body, now, read)
+    fn parse(&self, body: &[u8], _id: Option<&str>, now: Timestamp) -> ParsedBody {
+        ParsedBody::parse_one(body, now, read_event)
     }
 
-    fn event(&self, kind: Kind, never_sent: bool, message: Uuid, now: Timestamp) -> Option<Value> {
+    fn sample_event(&self, kind: ReportKind, never_sent: bool, message: Uuid, now: Timestamp) -> Option<Value> {
         let event =
             json!({"timestamp": now.as_second(), "id": Uuid::new_v4(), "user-variables": {"tidings_message": message}});
         let of_kind = match kind {
-            Kind::Delivered => json!({"event": "delivered"}),
-            Kind::Deferred => json!({"event": "failed", "severity": "temporary"}),
-            Kind::Bounced(_) if never_sent => {
+            ReportKind::Delivered => json!({"event": "delivered"}),
+            ReportKind::Deferred => json!({"event": "failed", "severity": "temporary"}),
+            ReportKind::Bounced(_) if never_sent => {
                 json!({"event": "failed", "severity": "permanent", "reason": "suppress-bounce", "delivery-status": {"code": 605}})
             }
-            Kind::Bounced(bounce) => {
-                let (status, said) = refusal(bounce);
-                let code = if bounce == Bounce::Soft { 452 } else { 550 };
+            ReportKind::Bounced(bounce) => {
+                let (status, said) = bounce_reply(bounce);
+                let code = if bounce == BounceKind::Soft { 452 } else { 550 };
                 let refused = json!({"code": code, "enhanced-code": status, "message": said});
                 json!({"event": "failed", "severity": "permanent", "delivery-status": refused})
             }
-            Kind::Complained => json!({"event": "complained"}),
-            Kind::Unsubscribed => json!({"event": "unsubscribed"}),
-            Kind::Opened => json!({"event": "opened"}),
-            Kind::Clicked => json!({"event": "clicked", "url": LINK}),
+            ReportKind::Complained => json!({"event": "complained"}),
+            ReportKind::Unsubscribed => json!({"event": "unsubscribed"}),
+            ReportKind::Opened => json!({"event": "opened"}),
+            ReportKind::Clicked => json!({"event": "clicked", "url": LINK}),
         };
-        Some(merged(event, of_kind))
+        Some(merge_fields(event, of_kind))
     }
 
     fn unknown_kind(&self, id: Uuid, now: Timestamp) -> Value {
@@ -154,13 +154,13 @@ impl Webhook for Mailgun {
 }
 
 #[derive(Deserialize)]
-struct Body {
+struct MailgunBody {
     #[serde(rename = "event-data")]
-    event: Payload,
+    event: MailgunPayload,
 }
 
 #[derive(Deserialize)]
-struct Payload {
+struct MailgunPayload {
     event: String,
     /// Seconds with a fraction.
     timestamp: f64,
@@ -168,24 +168,24 @@ struct Payload {
     severity: Option<String>,
     reason: Option<String>,
     url: Option<String>,
-    reject: Option<Reject>,
+    reject: Option<MailgunReject>,
     #[serde(rename = "delivery-status", default)]
-    delivery: Delivery,
+    delivery: MailgunDelivery,
     #[serde(rename = "client-info", default)]
     client: ClientInfo,
     #[serde(rename = "user-variables", default)]
-    variables: Variables,
+    variables: MailgunVariables,
     #[serde(default)]
-    message: Message,
+    message: MailgunMessage,
 }
 
 #[derive(Deserialize)]
-struct Reject {
+struct MailgunReject {
     reason: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
-struct Delivery {
+struct MailgunDelivery {
     code: Option<i64>,
     #[serde(rename = "enhanced-code")]
     enhanced: Option<String>,
@@ -210,12 +210,12 @@ impl ClientInfo {
 }
 
 #[derive(Default, Deserialize)]
-struct Variables {
+struct MailgunVariables {
     tidings_message: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
-struct Message {
+struct MailgunMessage {
     #[serde(default)]
     headers: MessageHeaders,
 }
@@ -226,40 +226,40 @@ struct MessageHeaders {
     message_id: Option<String>,
 }
 
-fn read(Body { event }: Body) -> Result<Part, String> {
+fn read_event(MailgunBody { event }: MailgunBody) -> Result<ParsedPart, String> {
     let (kind, never_sent) = match event.event.as_str() {
-        "accepted" | "stored" => return Ok(Part::Nothing),
-        "delivered" => (Kind::Delivered, false),
-        "failed" if event.severity.as_deref() == Some("temporary") => (Kind::Deferred, false),
-        "failed" => failed(&event),
+        "accepted" | "stored" => return Ok(ParsedPart::Nothing),
+        "delivered" => (ReportKind::Delivered, false),
+        "failed" if event.severity.as_deref() == Some("temporary") => (ReportKind::Deferred, false),
+        "failed" => failure_kind(&event),
         "rejected" => (POLICY, true),
-        "complained" => (Kind::Complained, false),
-        "unsubscribed" => (Kind::Unsubscribed, false),
-        "opened" => (Kind::Opened, false),
-        "clicked" => (Kind::Clicked, false),
-        other => return Err(unknown("event", other)),
+        "complained" => (ReportKind::Complained, false),
+        "unsubscribed" => (ReportKind::Unsubscribed, false),
+        "opened" => (ReportKind::Opened, false),
+        "clicked" => (ReportKind::Clicked, false),
+        other => return Err(unknown_word("event", other)),
     };
-    let Delivery { enhanced, message, description, .. } = event.delivery;
+    let MailgunDelivery { enhanced, message, description, .. } = event.delivery;
     let said = [message, description, event.reject.and_then(|reject| reject.reason), event.reason];
-    Ok(Part::event(DeliveryEvent {
+    Ok(ParsedPart::from_event(DeliveryEvent {
         message: event.variables.tidings_message,
         message_id: event.message.headers.message_id,
-        status: status(enhanced.as_deref()),
+        status: find_status(enhanced.as_deref()),
         diagnostic: said.into_iter().flatten().find(|text| !text.is_empty()),
         event_id: event.id,
         never_sent,
-        machine: event.client.is_machine().filter(|_| matches!(kind, Kind::Opened | Kind::Clicked)),
-        url: event.url.filter(|_| kind == Kind::Clicked),
+        machine: event.client.is_machine().filter(|_| matches!(kind, ReportKind::Opened | ReportKind::Clicked)),
+        url: event.url.filter(|_| kind == ReportKind::Clicked),
         ..DeliveryEvent::new(kind, time(event.timestamp)?)
     }))
 }
 
 /// Mailgun has its own suppression lists. A 4xx code means it gave up after temporary failures.
-fn failed(event: &Payload) -> (Kind, bool) {
+fn failure_kind(event: &MailgunPayload) -> (ReportKind, bool) {
     match (event.reason.as_deref(), event.delivery.code) {
         (Some("suppress-bounce"), _) | (_, Some(605)) => (HARD, true),
-        (Some("suppress-unsubscribe"), _) | (_, Some(606)) => (Kind::Unsubscribed, true),
-        (Some("suppress-complaint"), _) | (_, Some(607)) => (Kind::Complained, true),
+        (Some("suppress-unsubscribe"), _) | (_, Some(606)) => (ReportKind::Unsubscribed, true),
+        (Some("suppress-complaint"), _) | (_, Some(607)) => (ReportKind::Complained, true),
         (_, Some(400..=499)) => (SOFT, false),
         _ => (HARD, false),
     }

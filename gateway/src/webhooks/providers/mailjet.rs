@@ -5,48 +5,54 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tidings_model::delivery_events::{Bounce, DeliveryEvent, Kind};
+use tidings_model::delivery_events::{BounceKind, DeliveryEvent, ReportKind};
 use uuid::Uuid;
 
 use crate::webhooks::{
-    Parsed, Part, Secrets, Webhook,
-    basic::Credentials,
-    parsed::{HARD, POLICY, SOFT, seconds, unknown},
-    provider::{LINK, UNKNOWN, merged},
+    ParsedBody, ParsedPart, ProviderWebhook, WebhookSecrets,
+    basic::BasicCredentials,
+    parsed::{HARD, POLICY, SOFT, seconds, unknown_word},
+    provider::{LINK, UNKNOWN, merge_fields},
 };
 
 pub(super) struct Mailjet;
 
-impl Webhook for Mailjet {
-    fn secret(&self) -> &'static str {
+impl ProviderWebhook for Mailjet {
+    fn secret_hint(&self) -> &'static str {
         "USER:PASSWORD of the webhook's URL"
     }
 
-    fn secrets(&self) -> Option<Arc<dyn Secrets>> {
-        Some(Arc::new(Vec::<Credentials>::new()))
+    fn empty_secrets(&self) -> Option<Arc<dyn WebhookSecrets>> {
+        Some(Arc::new(Vec::<BasicCredentials>::new()))
     }
 
-    fn parse(&self, body: &[u8], _id: Option<&str>, now: Timestamp) -> Parsed {
-        Parsed::some(body, now, read)
+    fn parse(&self, body: &[u8], _id: Option<&str>, now: Timestamp) -> ParsedBody {
+        ParsedBody::parse_any(body, now, read_event)
     }
 
-    fn event(&self, kind: Kind, never_sent: bool, message: Uuid, now: Timestamp) -> Option<Value> {
+    fn sample_event(&self, kind: ReportKind, never_sent: bool, message: Uuid, now: Timestamp) -> Option<Value> {
         let event = json!({"time": now.as_second(), "CustomID": message, "Message_GUID": Uuid::new_v4()});
         let of_kind = match kind {
-            Kind::Delivered => json!({"event": "sent"}),
-            Kind::Deferred => json!({"event": "bounce", "hard_bounce": false, "error": "greylisted"}),
-            Kind::Bounced(_) if never_sent => json!({"event": "blocked", "error": "preblocked", "comment": "a test"}),
-            Kind::Bounced(Bounce::Hard) => json!({"event": "bounce", "hard_bounce": true, "error": "user unknown"}),
-            Kind::Bounced(Bounce::Soft) => json!({"event": "bounce", "hard_bounce": false, "error": "mailbox full"}),
-            Kind::Bounced(Bounce::Policy) => {
+            ReportKind::Delivered => json!({"event": "sent"}),
+            ReportKind::Deferred => json!({"event": "bounce", "hard_bounce": false, "error": "greylisted"}),
+            ReportKind::Bounced(_) if never_sent => {
+                json!({"event": "blocked", "error": "preblocked", "comment": "a test"})
+            }
+            ReportKind::Bounced(BounceKind::Hard) => {
+                json!({"event": "bounce", "hard_bounce": true, "error": "user unknown"})
+            }
+            ReportKind::Bounced(BounceKind::Soft) => {
+                json!({"event": "bounce", "hard_bounce": false, "error": "mailbox full"})
+            }
+            ReportKind::Bounced(BounceKind::Policy) => {
                 json!({"event": "bounce", "hard_bounce": false, "error_related_to": "content", "error": "a test"})
             }
-            Kind::Complained => json!({"event": "spam"}),
-            Kind::Unsubscribed => json!({"event": "unsub"}),
-            Kind::Opened => json!({"event": "open"}),
-            Kind::Clicked => json!({"event": "click", "url": LINK}),
+            ReportKind::Complained => json!({"event": "spam"}),
+            ReportKind::Unsubscribed => json!({"event": "unsub"}),
+            ReportKind::Opened => json!({"event": "open"}),
+            ReportKind::Clicked => json!({"event": "click", "url": LINK}),
         };
-        Some(merged(event, of_kind))
+        Some(merge_fields(event, of_kind))
     }
 
     fn unknown_kind(&self, id: Uuid, now: Timestamp) -> Value {
@@ -55,7 +61,7 @@ impl Webhook for Mailjet {
 }
 
 #[derive(Deserialize)]
-struct Payload {
+struct MailjetPayload {
     event: String,
     time: i64,
     #[serde(rename = "CustomID")]
@@ -71,39 +77,39 @@ struct Payload {
     url: Option<String>,
 }
 
-fn read(event: Payload) -> Result<Part, String> {
+fn read_event(event: MailjetPayload) -> Result<ParsedPart, String> {
     let kind = match event.event.as_str() {
-        "sent" => Some((Kind::Delivered, false)),
-        "open" => Some((Kind::Opened, false)),
-        "click" => Some((Kind::Clicked, false)),
-        "spam" => Some((Kind::Complained, false)),
-        "unsub" => Some((Kind::Unsubscribed, false)),
-        "bounce" => Some((bounced(&event), false)),
-        "blocked" => blocked(event.error.as_deref().unwrap_or_default()).map(|kind| (kind, true)),
-        other => return Err(unknown("event", other)),
+        "sent" => Some((ReportKind::Delivered, false)),
+        "open" => Some((ReportKind::Opened, false)),
+        "click" => Some((ReportKind::Clicked, false)),
+        "spam" => Some((ReportKind::Complained, false)),
+        "unsub" => Some((ReportKind::Unsubscribed, false)),
+        "bounce" => Some((bounce_kind(&event), false)),
+        "blocked" => blocked_kind(event.error.as_deref().unwrap_or_default()).map(|kind| (kind, true)),
+        other => return Err(unknown_word("event", other)),
     };
-    let Some((kind, never_sent)) = kind else { return Ok(Part::Nothing) };
+    let Some((kind, never_sent)) = kind else { return Ok(ParsedPart::Nothing) };
     // Other messages of the account may use ids and campaigns differently.
     let ours = |id: &String| Uuid::try_parse(id).is_ok();
     let error = event.error.filter(|error| !error.is_empty()).map(|error| match event.comment.as_deref() {
         None | Some("") => error,
         Some(comment) => format!("{error}: {comment}"),
     });
-    Ok(Part::event(DeliveryEvent {
+    Ok(ParsedPart::from_event(DeliveryEvent {
         message: [event.custom_id, event.customcampaign].into_iter().flatten().find(ours),
         relay_id: event.guid.filter(|id| !id.is_empty()),
         diagnostic: error.or(event.smtp_reply),
         never_sent,
-        url: event.url.filter(|url| kind == Kind::Clicked && !url.is_empty()),
+        url: event.url.filter(|url| kind == ReportKind::Clicked && !url.is_empty()),
         ..DeliveryEvent::new(kind, seconds(event.time)?)
     }))
 }
 
-fn bounced(event: &Payload) -> Kind {
+fn bounce_kind(event: &MailjetPayload) -> ReportKind {
     let error = event.error.as_deref().unwrap_or_default();
     let is_hard = event.hard_bounce == Some(true);
     match event.error_related_to.as_deref() {
-        _ if error == "greylisted" && !is_hard => Kind::Deferred,
+        _ if error == "greylisted" && !is_hard => ReportKind::Deferred,
         _ if is_hard => HARD,
         Some("spam" | "content") => POLICY,
         _ if error == "relay/access denied" => POLICY,
@@ -112,11 +118,11 @@ fn bounced(event: &Payload) -> Kind {
 }
 
 /// `None` for a duplicate, because the first copy was sent.
-fn blocked(error: &str) -> Option<Kind> {
+fn blocked_kind(error: &str) -> Option<ReportKind> {
     match error {
         "duplicate in campaign" => None,
         "preblocked" | "user unknown" | "blacklisted" => Some(HARD),
-        "spam reporter" => Some(Kind::Complained),
+        "spam reporter" => Some(ReportKind::Complained),
         _ => Some(POLICY),
     }
 }

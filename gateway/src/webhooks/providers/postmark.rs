@@ -5,32 +5,32 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tidings_model::delivery_events::{Bounce, DeliveryEvent, Kind};
+use tidings_model::delivery_events::{BounceKind, DeliveryEvent, ReportKind};
 use uuid::Uuid;
 
 use crate::webhooks::{
-    Parsed, Part, Secrets, Webhook,
-    basic::Credentials,
-    parsed::{HARD, POLICY, SOFT, status, unknown},
-    provider::{LINK, UNKNOWN, merged, refusal},
+    ParsedBody, ParsedPart, ProviderWebhook, WebhookSecrets,
+    basic::BasicCredentials,
+    parsed::{HARD, POLICY, SOFT, find_status, unknown_word},
+    provider::{LINK, UNKNOWN, bounce_reply, merge_fields},
 };
 
 pub(super) struct Postmark;
 
-impl Webhook for Postmark {
-    fn secret(&self) -> &'static str {
+impl ProviderWebhook for Postmark {
+    fn secret_hint(&self) -> &'static str {
         "USER:PASSWORD of the webhook's URL"
     }
 
-    fn secrets(&self) -> Option<Arc<dyn Secrets>> {
-        Some(Arc::new(Vec::<Credentials>::new()))
+    fn empty_secrets(&self) -> Option<Arc<dyn WebhookSecrets>> {
+        Some(Arc::new(Vec::<BasicCredentials>::new()))
     }
 
-    fn parse(&self, body: &[u8], _id: Option<&str>, now: Timestamp) -> Parsed {
-        Parsed::one(body, now, read)
+    fn parse(&self, body: &[u8], _id: Option<&str>, now: Timestamp) -> ParsedBody {
+        ParsedBody::parse_one(body, now, read_event)
     }
 
-    fn event(&self, kind: Kind, never_sent: bool, message: Uuid, now: Timestamp) -> Option<Value> {
+    fn sample_event(&self, kind: ReportKind, never_sent: bool, message: Uuid, now: Timestamp) -> Option<Value> {
         if never_sent {
             return None;
         }
@@ -38,23 +38,25 @@ impl Webhook for Postmark {
         let bounce =
             |kind: &str, said: &str| json!({"RecordType": "Bounce", "Type": kind, "BouncedAt": now, "Details": said});
         let of_kind = match kind {
-            Kind::Delivered => json!({"RecordType": "Delivery", "DeliveredAt": now}),
-            Kind::Deferred => bounce("Transient", "451 4.3.0 a test: later"),
-            Kind::Bounced(of) => {
+            ReportKind::Delivered => json!({"RecordType": "Delivery", "DeliveredAt": now}),
+            ReportKind::Deferred => bounce("Transient", "451 4.3.0 a test: later"),
+            ReportKind::Bounced(of) => {
                 let kind = match of {
-                    Bounce::Hard => "HardBounce",
-                    Bounce::Soft => "SoftBounce",
-                    Bounce::Policy => "Blocked",
+                    BounceKind::Hard => "HardBounce",
+                    BounceKind::Soft => "SoftBounce",
+                    BounceKind::Policy => "Blocked",
                 };
-                bounce(kind, refusal(of).1)
+                bounce(kind, bounce_reply(of).1)
             }
-            Kind::Complained => json!({"RecordType": "SpamComplaint", "BouncedAt": now}),
-            Kind::Unsubscribed => json!({"RecordType": "SubscriptionChange", "ChangedAt": now, "SuppressSending": true,
-                                         "SuppressionReason": "ManualSuppression", "Origin": "Recipient"}),
-            Kind::Opened => json!({"RecordType": "Open", "ReceivedAt": now}),
-            Kind::Clicked => json!({"RecordType": "Click", "ReceivedAt": now, "OriginalLink": LINK}),
+            ReportKind::Complained => json!({"RecordType": "SpamComplaint", "BouncedAt": now}),
+            ReportKind::Unsubscribed => {
+                json!({"RecordType": "SubscriptionChange", "ChangedAt": now, "SuppressSending": true,
+                                         "SuppressionReason": "ManualSuppression", "Origin": "Recipient"})
+            }
+            ReportKind::Opened => json!({"RecordType": "Open", "ReceivedAt": now}),
+            ReportKind::Clicked => json!({"RecordType": "Click", "ReceivedAt": now, "OriginalLink": LINK}),
         };
-        Some(merged(event, of_kind))
+        Some(merge_fields(event, of_kind))
     }
 
     fn unknown_kind(&self, id: Uuid, _now: Timestamp) -> Value {
@@ -64,12 +66,12 @@ impl Webhook for Postmark {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Payload {
+struct PostmarkPayload {
     record_type: String,
     #[serde(rename = "MessageID")]
     message_id: Option<String>,
     #[serde(default)]
-    metadata: Metadata,
+    metadata: PostmarkMetadata,
     /// Id of a bounce or complaint.
     #[serde(rename = "ID")]
     id: Option<u64>,
@@ -88,13 +90,13 @@ struct Payload {
 }
 
 #[derive(Default, Deserialize)]
-struct Metadata {
+struct PostmarkMetadata {
     #[serde(rename = "tidings-message")]
     message: Option<String>,
 }
 
-fn read(event: Payload) -> Result<Part, String> {
-    let Some(kind) = kind(&event)? else { return Ok(Part::Nothing) };
+fn read_event(event: PostmarkPayload) -> Result<ParsedPart, String> {
+    let Some(kind) = event_kind(&event)? else { return Ok(ParsedPart::Nothing) };
     let at = match event.record_type.as_str() {
         "Delivery" => event.delivered_at,
         "Open" | "Click" => event.received_at,
@@ -102,36 +104,36 @@ fn read(event: Payload) -> Result<Part, String> {
         _ => event.bounced_at,
     };
     let details = event.details.filter(|details| !details.is_empty());
-    Ok(Part::event(DeliveryEvent {
+    Ok(ParsedPart::from_event(DeliveryEvent {
         message: event.metadata.message,
         relay_id: event.message_id,
-        status: status(details.as_deref()).filter(|_| kind.bounce().is_some() || kind == Kind::Deferred),
+        status: find_status(details.as_deref()).filter(|_| kind.bounce().is_some() || kind == ReportKind::Deferred),
         diagnostic: details.or(event.description),
         event_id: event.id.map(|id| id.to_string()),
-        url: event.original_link.filter(|_| kind == Kind::Clicked),
+        url: event.original_link.filter(|_| kind == ReportKind::Clicked),
         ..DeliveryEvent::new(kind, at.ok_or_else(|| format!("a {} without its time", event.record_type))?)
     }))
 }
 
-fn kind(event: &Payload) -> Result<Option<Kind>, String> {
+fn event_kind(event: &PostmarkPayload) -> Result<Option<ReportKind>, String> {
     Ok(match event.record_type.as_str() {
-        "Delivery" => Some(Kind::Delivered),
-        "Open" => Some(Kind::Opened),
-        "Click" => Some(Kind::Clicked),
-        "SpamComplaint" => Some(Kind::Complained),
+        "Delivery" => Some(ReportKind::Delivered),
+        "Open" => Some(ReportKind::Opened),
+        "Click" => Some(ReportKind::Clicked),
+        "SpamComplaint" => Some(ReportKind::Complained),
         "Bounce" | "SMTPApiError" => bounce(event.kind.as_deref().unwrap_or_default())?,
         "SubscriptionChange" => subscription(event),
         "Inbound" => None,
-        other => return Err(unknown("RecordType", other)),
+        other => return Err(unknown_word("RecordType", other)),
     })
 }
 
 /// Uses the name, because the numbers published by Postmark are inconsistent.
-fn bounce(kind: &str) -> Result<Option<Kind>, String> {
+fn bounce(kind: &str) -> Result<Option<ReportKind>, String> {
     Ok(match kind {
         "HardBounce" | "BadEmailAddress" | "ManuallyDeactivated" => Some(HARD),
         "SoftBounce" | "DnsError" | "Unknown" => Some(SOFT),
-        "Transient" => Some(Kind::Deferred),
+        "Transient" => Some(ReportKind::Deferred),
         "SpamNotification"
         | "Blocked"
         | "DMARCPolicy"
@@ -139,26 +141,26 @@ fn bounce(kind: &str) -> Result<Option<Kind>, String> {
         | "SMTPApiError"
         | "TemplateRenderingFailed"
         | "Unconfirmed" => Some(POLICY),
-        "SpamComplaint" => Some(Kind::Complained),
-        "Unsubscribe" => Some(Kind::Unsubscribed),
+        "SpamComplaint" => Some(ReportKind::Complained),
+        "Unsubscribe" => Some(ReportKind::Unsubscribed),
         "AutoResponder"
         | "AddressChange"
         | "Subscribe"
         | "OpenRelayTest"
         | "ChallengeVerification"
         | "InboundError" => None,
-        other => return Err(unknown("Type", other)),
+        other => return Err(unknown_word("Type", other)),
     })
 }
 
 /// Ignores changes by an operator, which are not the recipient's choice, and bounces, which have a separate
 /// webhook.
-fn subscription(event: &Payload) -> Option<Kind> {
+fn subscription(event: &PostmarkPayload) -> Option<ReportKind> {
     let by_recipient = event.origin.as_deref() == Some("Recipient");
     match event.suppression_reason.as_deref() {
         _ if event.suppress_sending != Some(true) => None,
-        Some("SpamComplaint") => Some(Kind::Complained),
-        Some("ManualSuppression") if by_recipient => Some(Kind::Unsubscribed),
+        Some("SpamComplaint") => Some(ReportKind::Complained),
+        Some("ManualSuppression") if by_recipient => Some(ReportKind::Unsubscribed),
         _ => None,
     }
 }

@@ -8,11 +8,11 @@ use jiff::Timestamp;
 use ring::signature::{ECDSA_P256_SHA256_ASN1, UnparsedPublicKey};
 use serde::Deserialize;
 use serde_json::Value;
-use tidings_model::delivery_events::{DeliveryEvent, Kind};
+use tidings_model::delivery_events::{DeliveryEvent, ReportKind};
 
 use crate::webhooks::{
-    Parsed, Part, Proof, Refused, SampleRequest, Secrets, Webhook, WebhookSecret,
-    parsed::{HARD, POLICY, SOFT, seconds, status, unknown},
+    ParsedBody, ParsedPart, ProviderWebhook, RequestProof, SampleRequest, VerifyError, WebhookSecret, WebhookSecrets,
+    parsed::{HARD, POLICY, SOFT, find_status, seconds, unknown_word},
 };
 
 const SIGNATURE: &str = "x-twilio-email-event-webhook-signature";
@@ -39,44 +39,44 @@ impl WebhookSecret for PublicKey {
     }
 
     /// SendGrid documents no maximum age of a signature, so we check none.
-    fn verify(headers: &HeaderMap, body: &[u8], known: &[Self], _now: Timestamp) -> Result<Proof, Refused> {
-        let header = |name| headers.get(name).ok_or(Refused::Header(name));
-        let signature = STANDARD.decode(header(SIGNATURE)?).map_err(|_| Refused::Malformed(SIGNATURE))?;
+    fn verify(headers: &HeaderMap, body: &[u8], known: &[Self], _now: Timestamp) -> Result<RequestProof, VerifyError> {
+        let header = |name| headers.get(name).ok_or(VerifyError::Header(name));
+        let signature = STANDARD.decode(header(SIGNATURE)?).map_err(|_| VerifyError::Malformed(SIGNATURE))?;
         let timestamp = header(TIMESTAMP)?.as_bytes();
         // Timestamp and body are concatenated without a separator, so this should be digits only.
         if timestamp.is_empty() || !timestamp.iter().all(u8::is_ascii_digit) {
-            return Err(Refused::Malformed(TIMESTAMP));
+            return Err(VerifyError::Malformed(TIMESTAMP));
         }
         let signed = [timestamp, body].concat();
         let verifies = |key: &PublicKey| {
             UnparsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, &key.0).verify(&signed, &signature).is_ok()
         };
-        if known.iter().any(verifies) { Ok(Proof::default()) } else { Err(Refused::Signature) }
+        if known.iter().any(verifies) { Ok(RequestProof::default()) } else { Err(VerifyError::Signature) }
     }
 
     /// Only SendGrid has the private key.
-    fn prove(_secret: &str, _event: Value, _now: Timestamp) -> Option<SampleRequest> {
+    fn sign_sample(_secret: &str, _event: Value, _now: Timestamp) -> Option<SampleRequest> {
         None
     }
 }
 
 pub(super) struct SendGrid;
 
-impl Webhook for SendGrid {
-    fn secret(&self) -> &'static str {
+impl ProviderWebhook for SendGrid {
+    fn secret_hint(&self) -> &'static str {
         "the verification key of the Event Webhook"
     }
 
-    fn secrets(&self) -> Option<Arc<dyn Secrets>> {
+    fn empty_secrets(&self) -> Option<Arc<dyn WebhookSecrets>> {
         Some(Arc::new(Vec::<PublicKey>::new()))
     }
 
-    fn parse(&self, body: &[u8], _id: Option<&str>, now: Timestamp) -> Parsed {
-        Parsed::many(body, now, read)
+    fn parse(&self, body: &[u8], _id: Option<&str>, now: Timestamp) -> ParsedBody {
+        ParsedBody::parse_array(body, now, read_event)
     }
 
     /// A letter is either one array element or the whole body.
-    fn parse_letter(&self, letter: &[u8], now: Timestamp) -> Parsed {
+    fn parse_letter(&self, letter: &[u8], now: Timestamp) -> ParsedBody {
         if letter.trim_ascii_start().starts_with(b"{") {
             return self.parse(&[b"[", letter, b"]"].concat(), None, now);
         }
@@ -85,7 +85,7 @@ impl Webhook for SendGrid {
 }
 
 #[derive(Deserialize)]
-struct Payload {
+struct SendGridPayload {
     event: String,
     timestamp: i64,
     tidings_message: Option<String>,
@@ -102,41 +102,41 @@ struct Payload {
     url: Option<String>,
 }
 
-fn read(event: Payload) -> Result<Part, String> {
+fn read_event(event: SendGridPayload) -> Result<ParsedPart, String> {
     let (kind, never_sent) = match event.event.as_str() {
-        "processed" | "group_resubscribe" | "account_status_change" => return Ok(Part::Nothing),
-        "delivered" => (Kind::Delivered, false),
-        "deferred" => (Kind::Deferred, false),
+        "processed" | "group_resubscribe" | "account_status_change" => return Ok(ParsedPart::Nothing),
+        "delivered" => (ReportKind::Delivered, false),
+        "deferred" => (ReportKind::Deferred, false),
         "bounce" if event.kind.as_deref() == Some("blocked") => (SOFT, false),
         "bounce" => (HARD, false),
-        "dropped" => (dropped(event.reason.as_deref().unwrap_or_default()), true),
-        "spamreport" => (Kind::Complained, false),
-        "unsubscribe" | "group_unsubscribe" => (Kind::Unsubscribed, false),
-        "open" => (Kind::Opened, false),
-        "click" => (Kind::Clicked, false),
-        other => return Err(unknown("event", other)),
+        "dropped" => (dropped_kind(event.reason.as_deref().unwrap_or_default()), true),
+        "spamreport" => (ReportKind::Complained, false),
+        "unsubscribe" | "group_unsubscribe" => (ReportKind::Unsubscribed, false),
+        "open" => (ReportKind::Opened, false),
+        "click" => (ReportKind::Clicked, false),
+        other => return Err(unknown_word("event", other)),
     };
     // The id from the reply to DATA is the prefix before SendGrid's server names.
     let relay_id = event.sg_message_id.as_deref().and_then(|id| id.split('.').next()).filter(|id| !id.is_empty());
-    Ok(Part::event(DeliveryEvent {
+    Ok(ParsedPart::from_event(DeliveryEvent {
         message: event.tidings_message,
         message_id: event.smtp_id,
         relay_id: relay_id.map(str::to_owned),
-        status: status(event.status.as_deref()),
+        status: find_status(event.status.as_deref()),
         diagnostic: event.reason.or(event.response),
         event_id: event.sg_event_id,
         never_sent,
-        machine: event.sg_machine_open.filter(|_| kind == Kind::Opened),
-        url: event.url.filter(|_| kind == Kind::Clicked),
+        machine: event.sg_machine_open.filter(|_| kind == ReportKind::Opened),
+        url: event.url.filter(|_| kind == ReportKind::Clicked),
         ..DeliveryEvent::new(kind, seconds(event.timestamp)?)
     }))
 }
 
-fn dropped(reason: &str) -> Kind {
+fn dropped_kind(reason: &str) -> ReportKind {
     match reason {
         "Bounced Address" | "Invalid" => HARD,
-        "Spam Reporting Address" => Kind::Complained,
-        "Unsubscribed Address" => Kind::Unsubscribed,
+        "Spam Reporting Address" => ReportKind::Complained,
+        "Unsubscribed Address" => ReportKind::Unsubscribed,
         _ => POLICY,
     }
 }
@@ -144,7 +144,7 @@ fn dropped(reason: &str) -> Kind {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use tidings_model::delivery_events::Which;
+    use tidings_model::delivery_events::MessageReference;
 
     use super::*;
     use crate::webhooks::tests::{ID, assert_rows, now, with};
@@ -177,9 +177,9 @@ mod tests {
     fn one_element_that_cannot_be_read_spoils_no_other() {
         let body = br#"[{"event":"open","timestamp":1795262400,"sg_message_id":"a.b"}, 7, {"event":"ann@example.com"},
             {"event":"open","timestamp":"soon ann@example.com"}, {"event":"open","timestamp":99999999999999}]"#;
-        let Parsed { events, unusable, unreadable, .. } = SendGrid.parse(body, None, now());
+        let ParsedBody { events, unusable, unreadable, .. } = SendGrid.parse(body, None, now());
         assert_eq!((events.len(), unreadable), (1, 4));
-        assert_eq!(events[0].of, [Which::RelayId("a".into())]);
+        assert_eq!(events[0].of, [MessageReference::RelayId("a".into())]);
         assert_eq!((unusable[0].head.as_str(), unusable[0].size), ("7", 1));
         for letter in &unusable {
             assert!(!letter.reason.contains("ann@") && !letter.head.contains("ann@"), "{letter:?}");

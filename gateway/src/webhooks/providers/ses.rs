@@ -11,13 +11,13 @@ use jiff::{SignedDuration, Timestamp};
 use ring::signature::{RSA_PKCS1_2048_8192_SHA1_FOR_LEGACY_USE_ONLY, RSA_PKCS1_2048_8192_SHA256, UnparsedPublicKey};
 use serde::Deserialize;
 
-use crate::webhooks::Refused;
+use crate::webhooks::VerifyError;
 
 mod certificates;
 mod event;
 
-pub use certificates::Certificate;
-pub use certificates::Certificates;
+pub use certificates::CertificateCache;
+pub use certificates::SnsCertificate;
 pub use event::Ses;
 pub(super) use event::bounce_kind;
 
@@ -27,7 +27,7 @@ const TOLERANCE: SignedDuration = SignedDuration::from_hours(24);
 /// An SNS envelope, not yet verified.
 #[derive(Clone, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct Envelope {
+pub struct SnsEnvelope {
     #[serde(rename = "Type")]
     kind: String,
     message_id: String,
@@ -45,14 +45,14 @@ pub struct Envelope {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Notice<'a> {
+pub enum SnsNotice<'a> {
     /// An SES event with the envelope's id. SNS retries with the same id.
     Notification {
         message: &'a str,
         id: &'a str,
     },
     /// SNS asks to confirm a subscription, by a GET of this URL.
-    Subscription(Address),
+    Subscription(SnsUrl),
     Unsubscription,
 }
 
@@ -61,26 +61,26 @@ pub enum Notice<'a> {
 /// # Errors
 ///
 /// The body is not an envelope or is a raw message, or the headers contradict it.
-pub fn read(headers: &HeaderMap, body: &[u8]) -> Result<Envelope, Refused> {
+pub fn parse_envelope(headers: &HeaderMap, body: &[u8]) -> Result<SnsEnvelope, VerifyError> {
     let header = |name| headers.get(name).map(|value| value.as_bytes());
     if header("x-amz-sns-rawdelivery").is_some_and(|raw| raw.eq_ignore_ascii_case(b"true")) {
-        return Err(Refused::Raw);
+        return Err(VerifyError::Raw);
     }
-    let envelope: Envelope = serde_json::from_slice(body).map_err(|_| Refused::Malformed("the envelope"))?;
+    let envelope: SnsEnvelope = serde_json::from_slice(body).map_err(|_| VerifyError::Malformed("the envelope"))?;
     let agrees = |name, value: &str| header(name).is_none_or(|header| header == value.as_bytes());
     let agree =
         agrees("x-amz-sns-message-type", &envelope.kind) && agrees("x-amz-sns-message-id", &envelope.message_id);
-    if agree { Ok(envelope) } else { Err(Refused::Malformed("a header of SNS")) }
+    if agree { Ok(envelope) } else { Err(VerifyError::Malformed("a header of SNS")) }
 }
 
-impl Envelope {
+impl SnsEnvelope {
     /// Finds the configured topic. Note: the signature is not verified yet.
     ///
     /// # Errors
     ///
     /// The topic is not configured.
-    pub fn topic<'t>(&self, topics: &'t [Topic]) -> Result<&'t Topic, Refused> {
-        topics.iter().find(|topic| topic.arn() == self.topic_arn).ok_or(Refused::Topic)
+    pub fn topic<'t>(&self, topics: &'t [SnsTopic]) -> Result<&'t SnsTopic, VerifyError> {
+        topics.iter().find(|topic| topic.arn() == self.topic_arn).ok_or(VerifyError::Topic)
     }
 
     /// Builds the certificate's URL from the topic.
@@ -88,8 +88,8 @@ impl Envelope {
     /// # Errors
     ///
     /// The envelope has a different URL.
-    pub fn certificate(&self, topic: &Topic) -> Result<Address, Refused> {
-        topic.certificate(&self.signing_cert_url).ok_or(Refused::Certificate)
+    pub fn certificate_url(&self, topic: &SnsTopic) -> Result<SnsUrl, VerifyError> {
+        topic.certificate_url(&self.signing_cert_url).ok_or(VerifyError::Certificate)
     }
 
     /// Verifies the signature. Version 1 uses SHA-1 and is accepted only with `sha1`.
@@ -100,36 +100,36 @@ impl Envelope {
     /// from now.
     pub fn verify(
         &self,
-        topic: &Topic,
-        certificate: &Certificate,
+        topic: &SnsTopic,
+        certificate: &SnsCertificate,
         sha1: bool,
         now: Timestamp,
-    ) -> Result<Notice<'_>, Refused> {
+    ) -> Result<SnsNotice<'_>, VerifyError> {
         let algorithm = match self.signature_version.as_str() {
             "2" => &RSA_PKCS1_2048_8192_SHA256,
             "1" if sha1 => &RSA_PKCS1_2048_8192_SHA1_FOR_LEGACY_USE_ONLY,
-            _ => return Err(Refused::Version),
+            _ => return Err(VerifyError::Version),
         };
-        let signature = STANDARD.decode(&self.signature).map_err(|_| Refused::Malformed("the signature"))?;
+        let signature = STANDARD.decode(&self.signature).map_err(|_| VerifyError::Malformed("the signature"))?;
         let key = UnparsedPublicKey::new(algorithm, certificate.key());
-        key.verify(self.signed().as_bytes(), &signature).map_err(|_| Refused::Signature)?;
-        let at: Timestamp = self.timestamp.parse().map_err(|_| Refused::Malformed("the timestamp"))?;
+        key.verify(self.signed_text().as_bytes(), &signature).map_err(|_| VerifyError::Signature)?;
+        let at: Timestamp = self.timestamp.parse().map_err(|_| VerifyError::Malformed("the timestamp"))?;
         if at.duration_since(now).abs() > TOLERANCE {
-            return Err(Refused::Time);
+            return Err(VerifyError::Time);
         }
         match self.kind.as_str() {
-            "Notification" => Ok(Notice::Notification { message: &self.message, id: &self.message_id }),
+            "Notification" => Ok(SnsNotice::Notification { message: &self.message, id: &self.message_id }),
             "SubscriptionConfirmation" => {
-                let token = self.token.as_deref().ok_or(Refused::Malformed("the token"))?;
-                Ok(Notice::Subscription(topic.confirmation(token)))
+                let token = self.token.as_deref().ok_or(VerifyError::Malformed("the token"))?;
+                Ok(SnsNotice::Subscription(topic.confirmation(token)))
             }
-            "UnsubscribeConfirmation" => Ok(Notice::Unsubscription),
-            _ => Err(Refused::Malformed("the type")),
+            "UnsubscribeConfirmation" => Ok(SnsNotice::Unsubscription),
+            _ => Err(VerifyError::Malformed("the type")),
         }
     }
 
     /// Field names and values, each on its own line, sorted by name.
-    fn signed(&self) -> String {
+    fn signed_text(&self) -> String {
         let fields = [
             ("Message", Some(&self.message)),
             ("MessageId", Some(&self.message_id)),
@@ -146,20 +146,20 @@ impl Envelope {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Topic {
+pub struct SnsTopic {
     arn: String,
     host: String,
 }
 
-/// HTTPS URL, built only by [`Topic`].
+/// HTTPS URL, built only by [`SnsTopic`].
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Address {
+pub struct SnsUrl {
     /// Port is always 443.
     pub host: String,
     pub path: String,
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for SnsUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "https://{}{}", self.host, self.path)
     }
@@ -168,7 +168,7 @@ impl fmt::Display for Address {
 const CERTIFICATE: &str = "/SimpleNotificationService-";
 const CERTIFICATE_DIGITS: usize = 32;
 
-impl Topic {
+impl SnsTopic {
     /// Parses an Amazon resource name (ARN).
     ///
     /// # Errors
@@ -197,27 +197,27 @@ impl Topic {
 
     /// SNS responds here, so this can be used to check the connection.
     #[must_use]
-    pub fn server(&self) -> Address {
-        Address { host: self.host.clone(), path: "/".to_owned() }
+    pub fn server(&self) -> SnsUrl {
+        SnsUrl { host: self.host.clone(), path: "/".to_owned() }
     }
 
     /// `None` if SNS has no certificate for this topic at `url`.
-    pub(crate) fn certificate(&self, url: &str) -> Option<Address> {
+    pub(crate) fn certificate_url(&self, url: &str) -> Option<SnsUrl> {
         let name = url.strip_prefix("https://")?.strip_prefix(&self.host)?.strip_prefix(CERTIFICATE)?;
         let digits = name.strip_suffix(".pem").filter(|digits| digits.len() == CERTIFICATE_DIGITS)?;
         let hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
         let path = format!("{CERTIFICATE}{digits}.pem");
-        digits.bytes().all(hex).then(|| Address { host: self.host.clone(), path })
+        digits.bytes().all(hex).then(|| SnsUrl { host: self.host.clone(), path })
     }
 
     /// URL to confirm a subscription.
-    fn confirmation(&self, token: &str) -> Address {
+    fn confirmation(&self, token: &str) -> SnsUrl {
         let mut query = url::form_urlencoded::Serializer::new(String::new());
         query
             .append_pair("Action", "ConfirmSubscription")
             .append_pair("TopicArn", &self.arn)
             .append_pair("Token", token);
-        Address { host: self.host.clone(), path: format!("/?{}", query.finish()) }
+        SnsUrl { host: self.host.clone(), path: format!("/?{}", query.finish()) }
     }
 }
 

@@ -9,54 +9,56 @@ use std::{collections::BTreeMap, sync::Arc};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tidings_model::delivery_events::{Bounce, DeliveryEvent, Kind};
+use tidings_model::delivery_events::{BounceKind, DeliveryEvent, ReportKind};
 use uuid::Uuid;
 
 use crate::webhooks::{
-    Parsed, Part, Secrets, Webhook,
-    basic::Credentials,
-    parsed::{HARD, POLICY, SOFT, seconds, status, unknown},
-    provider::{LINK, UNKNOWN, merged, refusal},
+    ParsedBody, ParsedPart, ProviderWebhook, WebhookSecrets,
+    basic::BasicCredentials,
+    parsed::{HARD, POLICY, SOFT, find_status, seconds, unknown_word},
+    provider::{LINK, UNKNOWN, bounce_reply, merge_fields},
 };
 
 pub(super) struct SparkPost;
 
-impl Webhook for SparkPost {
-    fn secret(&self) -> &'static str {
+impl ProviderWebhook for SparkPost {
+    fn secret_hint(&self) -> &'static str {
         "USER:PASSWORD of the webhook's basic authentication"
     }
 
-    fn secrets(&self) -> Option<Arc<dyn Secrets>> {
-        Some(Arc::new(Vec::<Credentials>::new()))
+    fn empty_secrets(&self) -> Option<Arc<dyn WebhookSecrets>> {
+        Some(Arc::new(Vec::<BasicCredentials>::new()))
     }
 
-    fn parse(&self, body: &[u8], _id: Option<&str>, now: Timestamp) -> Parsed {
-        Parsed::some(body, now, read)
+    fn parse(&self, body: &[u8], _id: Option<&str>, now: Timestamp) -> ParsedBody {
+        ParsedBody::parse_any(body, now, read_event)
     }
 
-    fn event(&self, kind: Kind, never_sent: bool, message: Uuid, now: Timestamp) -> Option<Value> {
+    fn sample_event(&self, kind: ReportKind, never_sent: bool, message: Uuid, now: Timestamp) -> Option<Value> {
         let event = json!({"timestamp": now.as_second().to_string(), "event_id": Uuid::new_v4(),
             "rcpt_meta": {"tidings_message": message}});
         let bounce = |class: &str, said: &str| json!({"type": "bounce", "bounce_class": class, "raw_reason": said});
         let of_kind = match kind {
-            Kind::Delivered => json!({"type": "delivery"}),
-            Kind::Deferred => json!({"type": "delay", "bounce_class": "70", "raw_reason": "451 4.3.0 a test: later"}),
+            ReportKind::Delivered => json!({"type": "delivery"}),
+            ReportKind::Deferred => {
+                json!({"type": "delay", "bounce_class": "70", "raw_reason": "451 4.3.0 a test: later"})
+            }
             // SparkPost uses this class for everything it suppresses, so the address need not be wrong.
-            Kind::Bounced(_) if never_sent => return None,
-            Kind::Bounced(Bounce::Hard) => bounce("10", refusal(Bounce::Hard).1),
-            Kind::Bounced(Bounce::Soft) => bounce("22", refusal(Bounce::Soft).1),
-            Kind::Bounced(Bounce::Policy) => bounce("50", refusal(Bounce::Policy).1),
-            Kind::Complained => json!({"type": "spam_complaint"}),
-            Kind::Unsubscribed => json!({"type": "list_unsubscribe"}),
-            Kind::Opened => json!({"type": "open"}),
-            Kind::Clicked => json!({"type": "click", "target_link_url": LINK}),
+            ReportKind::Bounced(_) if never_sent => return None,
+            ReportKind::Bounced(BounceKind::Hard) => bounce("10", bounce_reply(BounceKind::Hard).1),
+            ReportKind::Bounced(BounceKind::Soft) => bounce("22", bounce_reply(BounceKind::Soft).1),
+            ReportKind::Bounced(BounceKind::Policy) => bounce("50", bounce_reply(BounceKind::Policy).1),
+            ReportKind::Complained => json!({"type": "spam_complaint"}),
+            ReportKind::Unsubscribed => json!({"type": "list_unsubscribe"}),
+            ReportKind::Opened => json!({"type": "open"}),
+            ReportKind::Clicked => json!({"type": "click", "target_link_url": LINK}),
         };
         let class = match kind {
-            Kind::Opened | Kind::Clicked => "track_event",
-            Kind::Unsubscribed => "unsubscribe_event",
+            ReportKind::Opened | ReportKind::Clicked => "track_event",
+            ReportKind::Unsubscribed => "unsubscribe_event",
             _ => "message_event",
         };
-        Some(json!([{"msys": {class: merged(event, of_kind)}}]))
+        Some(json!([{"msys": {class: merge_fields(event, of_kind)}}]))
     }
 
     fn unknown_kind(&self, id: Uuid, now: Timestamp) -> Value {
@@ -65,76 +67,76 @@ impl Webhook for SparkPost {
 }
 
 #[derive(Deserialize)]
-struct Body {
+struct SparkPostBody {
     /// Event by class name. Empty in a request testing the URL.
-    msys: BTreeMap<String, Payload>,
+    msys: BTreeMap<String, SparkPostPayload>,
 }
 
 #[derive(Deserialize)]
-struct Payload {
+struct SparkPostPayload {
     #[serde(rename = "type")]
     kind: String,
-    timestamp: Time,
+    timestamp: SparkPostTime,
     event_id: Option<String>,
     bounce_class: Option<String>,
     raw_reason: Option<String>,
     reason: Option<String>,
     target_link_url: Option<String>,
-    rcpt_meta: Option<Metadata>,
+    rcpt_meta: Option<SparkPostMetadata>,
 }
 
 /// Seconds, or RFC 3339 in some generation events.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Time {
+enum SparkPostTime {
     Number(i64),
     Text(String),
 }
 
 #[derive(Deserialize)]
-struct Metadata {
+struct SparkPostMetadata {
     tidings_message: Option<String>,
 }
 
-fn read(body: Body) -> Result<Part, String> {
-    let Some(event) = body.msys.into_values().next() else { return Ok(Part::Nothing) };
-    let Some((kind, never_sent)) = kind(&event)? else { return Ok(Part::Nothing) };
+fn read_event(body: SparkPostBody) -> Result<ParsedPart, String> {
+    let Some(event) = body.msys.into_values().next() else { return Ok(ParsedPart::Nothing) };
+    let Some((kind, never_sent)) = event_kind(&event)? else { return Ok(ParsedPart::Nothing) };
     let at = match event.timestamp {
-        Time::Number(number) => seconds(number)?,
-        Time::Text(text) => match text.parse() {
+        SparkPostTime::Number(number) => seconds(number)?,
+        SparkPostTime::Text(text) => match text.parse() {
             Ok(number) => seconds(number)?,
             Err(_) => text.parse().map_err(|error| format!("timestamp: {error}"))?,
         },
     };
     let reason = event.raw_reason.or(event.reason);
-    Ok(Part::event(DeliveryEvent {
+    Ok(ParsedPart::from_event(DeliveryEvent {
         message: event.rcpt_meta.and_then(|metadata| metadata.tidings_message),
-        status: status(reason.as_deref()).filter(|_| kind.bounce().is_some() || kind == Kind::Deferred),
+        status: find_status(reason.as_deref()).filter(|_| kind.bounce().is_some() || kind == ReportKind::Deferred),
         diagnostic: reason,
         event_id: event.event_id,
         never_sent,
-        url: event.target_link_url.filter(|_| kind == Kind::Clicked),
+        url: event.target_link_url.filter(|_| kind == ReportKind::Clicked),
         ..DeliveryEvent::new(kind, at)
     }))
 }
 
-fn kind(event: &Payload) -> Result<Option<(Kind, bool)>, String> {
+fn event_kind(event: &SparkPostPayload) -> Result<Option<(ReportKind, bool)>, String> {
     Ok(match event.kind.as_str() {
         "injection" => None,
-        "delivery" => Some((Kind::Delivered, false)),
-        "delay" => Some((Kind::Deferred, false)),
-        "bounce" | "out_of_band" => bounced(event.bounce_class.as_deref().unwrap_or_default())?,
+        "delivery" => Some((ReportKind::Delivered, false)),
+        "delay" => Some((ReportKind::Deferred, false)),
+        "bounce" | "out_of_band" => bounce_kind(event.bounce_class.as_deref().unwrap_or_default())?,
         "policy_rejection" | "generation_rejection" | "generation_failure" => Some((POLICY, true)),
-        "spam_complaint" => Some((Kind::Complained, false)),
-        "list_unsubscribe" | "link_unsubscribe" => Some((Kind::Unsubscribed, false)),
-        "open" | "initial_open" | "amp_open" | "amp_initial_open" => Some((Kind::Opened, false)),
-        "click" | "amp_click" => Some((Kind::Clicked, false)),
-        other => return Err(unknown("type", other)),
+        "spam_complaint" => Some((ReportKind::Complained, false)),
+        "list_unsubscribe" | "link_unsubscribe" => Some((ReportKind::Unsubscribed, false)),
+        "open" | "initial_open" | "amp_open" | "amp_initial_open" => Some((ReportKind::Opened, false)),
+        "click" | "amp_click" => Some((ReportKind::Clicked, false)),
+        other => return Err(unknown_word("type", other)),
     })
 }
 
 /// Uses SparkPost's bounce classification. An automatic reply is not a bounce.
-fn bounced(class: &str) -> Result<Option<(Kind, bool)>, String> {
+fn bounce_kind(class: &str) -> Result<Option<(ReportKind, bool)>, String> {
     Ok(match class {
         "10" | "30" => Some((HARD, false)),
         "1" | "20" | "21" | "22" | "24" | "40" | "70" => Some((SOFT, false)),
@@ -142,9 +144,9 @@ fn bounced(class: &str) -> Result<Option<(Kind, bool)>, String> {
         "23" | "50" | "51" | "52" | "53" | "54" => Some((POLICY, false)),
         // Not sent by SparkPost, e.g. because of its suppression list.
         "25" | "26" => Some((POLICY, true)),
-        "90" => Some((Kind::Unsubscribed, false)),
+        "90" => Some((ReportKind::Unsubscribed, false)),
         "60" | "80" | "100" => None,
-        other => return Err(unknown("bounce_class", other)),
+        other => return Err(unknown_word("bounce_class", other)),
     })
 }
 

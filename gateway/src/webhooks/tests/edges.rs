@@ -13,16 +13,16 @@ const BODY: &[u8] = b"{\"type\":\"email.sent\"}";
 /// Made for these tests.
 const SECRETS: [&str; 2] = ["whsec_dGlkaW5ncyB0ZXN0cyBvbmx5IG9uZQ==", "whsec_dGlkaW5ncyB0ZXN0cyBvbmx5IHR3bw=="];
 
-fn secrets() -> Vec<Secret> {
-    SECRETS.iter().map(|secret| Secret::parse(secret).unwrap()).collect()
+fn secrets() -> Vec<SigningSecret> {
+    SECRETS.iter().map(|secret| SigningSecret::parse(secret).unwrap()).collect()
 }
 
 fn svix<'a>(id: &'a str, timestamp: &'a str, signature: &'a str) -> HeaderMap {
     headers([("svix-id", id), ("svix-timestamp", timestamp), ("svix-signature", signature)])
 }
 
-fn verified(headers: &HeaderMap, body: &[u8], secrets: &[Secret], now: Timestamp) -> Result<(), Refused> {
-    Secret::verify(headers, body, secrets, now).map(drop)
+fn verified(headers: &HeaderMap, body: &[u8], secrets: &[SigningSecret], now: Timestamp) -> Result<(), VerifyError> {
+    SigningSecret::verify(headers, body, secrets, now).map(drop)
 }
 
 #[test]
@@ -47,9 +47,9 @@ fn any_right_signature_by_any_secret_will_do() {
             assert_eq!(answer, accepted, "{list}");
         }
     }
-    let unknown = Secret::parse("whsec_dGlkaW5ncyB0ZXN0cyBvbmx5IG5pbmU=").unwrap().sign("id", NOW, BODY);
-    assert_eq!(verified(&svix("id", &timestamp, &unknown), BODY, &secrets(), at(NOW)), Err(Refused::Signature));
-    assert_eq!(verified(&svix("id", &timestamp, &unknown), BODY, &[], at(NOW)), Err(Refused::Signature));
+    let unknown = SigningSecret::parse("whsec_dGlkaW5ncyB0ZXN0cyBvbmx5IG5pbmU=").unwrap().sign("id", NOW, BODY);
+    assert_eq!(verified(&svix("id", &timestamp, &unknown), BODY, &secrets(), at(NOW)), Err(VerifyError::Signature));
+    assert_eq!(verified(&svix("id", &timestamp, &unknown), BODY, &[], at(NOW)), Err(VerifyError::Signature));
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn the_time_of_a_signature_is_digits_within_five_minutes() {
     }
     for timestamp in ["+1795262400", "-1", "1795262400.0", " 1795262400", "99999999999999999999"] {
         let answer = verified(&svix("id", timestamp, "v1,AAAA"), BODY, &secrets(), at(NOW));
-        assert_eq!(answer, Err(Refused::Malformed("the timestamp")), "{timestamp}");
+        assert_eq!(answer, Err(VerifyError::Malformed("the timestamp")), "{timestamp}");
     }
 }
 
@@ -73,13 +73,13 @@ fn an_id_that_moves_into_the_body_is_not_json() {
     let answer = verified(&svix("a", &NOW.to_string(), &signature), &moved, &secrets(), at(NOW));
     // The signed text is the same. The body is no JSON then, as its first part is a time.
     assert!(answer.is_ok());
-    assert_eq!(webhook(Provider::Resend).parse(&moved, Some("a"), now()).unreadable, 1);
+    assert_eq!(webhook_for(Provider::Resend).parse(&moved, Some("a"), now()).unreadable, 1);
 }
 
 #[test]
 fn a_secret_is_base64_of_sixteen_bytes_or_more() {
     for wrong in ["", "whsec_", "whsec_AAAA", "whsec_!!!!", "hunter2", "whsec_whsec_dGlkaW5ncyB0ZXN0cyBvbmx5IG9uZQ=="] {
-        assert!(Secret::parse(wrong).is_err(), "{wrong}");
+        assert!(SigningSecret::parse(wrong).is_err(), "{wrong}");
     }
 }
 
@@ -114,23 +114,23 @@ fn sendgrid_signs_by_one_of_several_keys_over_digits_and_raw_bytes() {
     let right = signed("1600112502", body);
     let known = [public.clone()];
     assert_eq!(by(&[other.clone(), public], &right, body), Ok(()));
-    assert_eq!(by(&[other], &right, body), Err(Refused::Signature));
-    assert_eq!(by(&[], &right, body), Err(Refused::Signature));
-    assert_eq!(by(&known, &right, b"[]\n"), Err(Refused::Signature));
+    assert_eq!(by(&[other], &right, body), Err(VerifyError::Signature));
+    assert_eq!(by(&[], &right, body), Err(VerifyError::Signature));
+    assert_eq!(by(&known, &right, b"[]\n"), Err(VerifyError::Signature));
     for timestamp in ["", " ", "1600112502 ", "+1600112502", "160011250a", "٣"] {
         let refused = by(&known, &signed(timestamp, body), body);
-        assert_eq!(refused, Err(Refused::Malformed("x-twilio-email-event-webhook-timestamp")), "{timestamp:?}");
+        assert_eq!(refused, Err(VerifyError::Malformed("x-twilio-email-event-webhook-timestamp")), "{timestamp:?}");
     }
     let mut raw = right.clone();
     let signature = raw["X-Twilio-Email-Event-Webhook-Signature"].to_str().unwrap();
     let longer = [STANDARD.decode(signature).unwrap(), vec![0]].concat();
     raw.insert("X-Twilio-Email-Event-Webhook-Signature", STANDARD.encode(longer).parse().unwrap());
-    assert_eq!(by(&known, &raw, body), Err(Refused::Signature), "a byte after the signature");
+    assert_eq!(by(&known, &raw, body), Err(VerifyError::Signature), "a byte after the signature");
     raw.insert("X-Twilio-Email-Event-Webhook-Signature", "é".parse().unwrap());
-    let refused = Err(Refused::Malformed("x-twilio-email-event-webhook-signature"));
+    let refused = Err(VerifyError::Malformed("x-twilio-email-event-webhook-signature"));
     assert_eq!(by(&known, &raw, body), refused);
     raw.remove("X-Twilio-Email-Event-Webhook-Signature");
-    assert_eq!(by(&known, &raw, body), Err(Refused::Header("x-twilio-email-event-webhook-signature")));
+    assert_eq!(by(&known, &raw, body), Err(VerifyError::Header("x-twilio-email-event-webhook-signature")));
     for wrong in ["", "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE", "AAAA", "-----BEGIN PUBLIC KEY-----"] {
         assert!(PublicKey::parse(wrong).is_err(), "{wrong}");
     }
@@ -158,28 +158,37 @@ fn mailgun_signs_a_token_of_fifty_characters_within_twelve_hours() {
     // A digit that moves from the time to the token leaves the signed text unchanged.
     let moved =
         json!({"timestamp": &time[..9], "token": format!("{}{token}", &time[9..]), "signature": right["signature"]});
-    assert_eq!(by(&body(&moved), NOW), Err(Refused::Malformed("the signature")));
+    assert_eq!(by(&body(&moved), NOW), Err(VerifyError::Malformed("the signature")));
     let upper = json!({"timestamp": time, "token": token, "signature": text(&right["signature"]).to_uppercase()});
-    assert_eq!(by(&body(&upper), NOW), Err(Refused::Signature));
+    assert_eq!(by(&body(&upper), NOW), Err(VerifyError::Signature));
     for (timestamp, token) in
         [(&*time, "0"), (&*time, &"0".repeat(51)), ("+795262400", &token), (&*time, &"-".repeat(50))]
     {
-        assert_eq!(by(&body(&sign(timestamp, token)), NOW), Err(Refused::Malformed("the signature")), "{timestamp}");
+        assert_eq!(
+            by(&body(&sign(timestamp, token)), NOW),
+            Err(VerifyError::Malformed("the signature")),
+            "{timestamp}"
+        );
     }
     let wrong = json!({"timestamp": time, "token": token, "signature": "0".repeat(64)});
     assert_eq!(by(&json!({"signature": wrong, "parent-signature": right}), NOW), Ok(token.clone()), "of a subaccount");
-    assert_eq!(by(&json!({"signature": wrong, "parent-signature": wrong}), NOW), Err(Refused::Signature));
-    assert_eq!(by(&json!({"parent-signature": right}), NOW), Err(Refused::Malformed("the signature")));
+    assert_eq!(by(&json!({"signature": wrong, "parent-signature": wrong}), NOW), Err(VerifyError::Signature));
+    assert_eq!(by(&json!({"parent-signature": right}), NOW), Err(VerifyError::Malformed("the signature")));
     let twice = format!("{{\"signature\":{wrong},\"signature\":{right}}}");
     let refused = proven_token(twice.as_bytes(), &keys, at(NOW));
-    assert_eq!(refused, Err(Refused::Malformed("the signature")));
+    assert_eq!(refused, Err(VerifyError::Malformed("the signature")));
 }
 
 #[test]
 fn credentials_are_compared_as_a_whole() {
-    let known = [Credentials::new("tidings", "0123456789abcdef"), Credentials::parse("old:fedcba9876543210").unwrap()];
+    let known = [
+        BasicCredentials::new("tidings", "0123456789abcdef"),
+        BasicCredentials::parse("old:fedcba9876543210").unwrap(),
+    ];
     let basic = |text: &[u8]| format!("Basic {}", STANDARD.encode(text));
-    let verify = |headers: &HeaderMap, known: &[Credentials]| Credentials::verify(headers, b"", known, now()).map(drop);
+    let verify = |headers: &HeaderMap, known: &[BasicCredentials]| {
+        BasicCredentials::verify(headers, b"", known, now()).map(drop)
+    };
     for (header, accepted) in [
         (basic(b"tidings:0123456789abcdef"), true),
         (basic(b"old:fedcba9876543210"), true),
@@ -196,9 +205,9 @@ fn credentials_are_compared_as_a_whole() {
     ] {
         assert_eq!(verify(&headers([("authorization", &*header)]), &known).is_ok(), accepted, "{header}");
     }
-    assert_eq!(verify(&headers([("authorization", &*basic(b":"))]), &[]), Err(Refused::Credentials));
+    assert_eq!(verify(&headers([("authorization", &*basic(b":"))]), &[]), Err(VerifyError::Credentials));
     for wrong in ["", "tidings", ":0123456789abcdef", "tidings:short", "tidings:0123456789abcde"] {
-        assert!(Credentials::parse(wrong).is_err(), "{wrong}");
+        assert!(BasicCredentials::parse(wrong).is_err(), "{wrong}");
     }
 }
 
@@ -209,13 +218,13 @@ proptest! {
         body[bit / 8] ^= 1 << (bit % 8);
         let signature = secrets()[secret].sign("id", NOW, BODY);
         let refused = verified(&svix("id", &NOW.to_string(), &signature), &body, &secrets(), at(NOW));
-        prop_assert_eq!(refused, Err(Refused::Signature));
+        prop_assert_eq!(refused, Err(VerifyError::Signature));
     }
 
     #[test]
     fn no_body_stops_a_parser(body in proptest::collection::vec(any::<u8>(), 0..300)) {
         for provider in Provider::ALL {
-            let parsed = webhook(provider).parse(&body, Some("id"), now());
+            let parsed = webhook_for(provider).parse(&body, Some("id"), now());
             prop_assert_eq!(parsed.events.len(), 0);
         }
     }

@@ -9,7 +9,7 @@ use rustls::{
     pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer},
 };
 use tidings_model::Provider;
-use tidings_store::{Sqlite, Store};
+use tidings_store::{SqliteStore, Store};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
@@ -23,30 +23,30 @@ use super::{
     *,
 };
 use crate::{
-    Admission,
-    fetch::Fetcher,
+    AdmissionLimits,
+    fetch::HttpFetcher,
     routes::{
         router,
         tests::{over, settings},
     },
     server,
-    webhooks::{Hook, Webhooks, ses::Certificates},
+    webhooks::{RelayWebhook, WebhookContext, ses::CertificateCache},
 };
 
 /// Made for these tests.
 const SECRET: &str = "whsec_dGlkaW5ncyB0ZXN0cyBvbmx5IG9uZQ==";
 const MAILGUN: &str = "TEST_WEBHOOK_SIGNING_KEY";
 
-fn hook(provider: Provider, secrets: &[&str]) -> Hook {
-    let mut hook = Hook::new(provider);
+fn hook(provider: Provider, secrets: &[&str]) -> RelayWebhook {
+    let mut hook = RelayWebhook::new(provider);
     for secret in secrets {
-        hook.add(secret).unwrap();
+        hook.add_secret(secret).unwrap();
     }
     hook
 }
 
 /// Serves the webhooks of four relays over a store.
-async fn serve(store: Arc<dyn Store>, fetcher: Fetcher) -> SocketAddr {
+async fn serve(store: Arc<dyn Store>, fetcher: HttpFetcher) -> SocketAddr {
     let hooks = [
         ("ses", hook(Provider::Ses, &[TOPIC])),
         ("mailgun", hook(Provider::Mailgun, &[MAILGUN])),
@@ -54,20 +54,20 @@ async fn serve(store: Arc<dyn Store>, fetcher: Fetcher) -> SocketAddr {
         ("own", hook(Provider::Other, &[SECRET])),
     ];
     let state = over(store, settings());
-    let webhooks = Webhooks {
+    let webhooks = WebhookContext {
         state: state.clone(),
         hooks: hooks.map(|(name, hook)| (name.to_owned(), hook)).into(),
-        certificates: Certificates::new(fetcher),
+        certificates: CertificateCache::new(fetcher),
     };
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
-    let router = router(state, webhooks, Admission::default());
-    tokio::spawn(server::serve(listener, router, server::Limits::default(), CancellationToken::new()));
+    let router = router(state, webhooks, AdmissionLimits::default());
+    tokio::spawn(server::serve(listener, router, server::ConnectionLimits::default(), CancellationToken::new()));
     address
 }
 
-async fn store(folder: &Path) -> Arc<Sqlite> {
-    let sqlite = Sqlite::connect(&format!("sqlite:{}", folder.join("t.db").display())).await.unwrap();
+async fn store(folder: &Path) -> Arc<SqliteStore> {
+    let sqlite = SqliteStore::connect(&format!("sqlite:{}", folder.join("t.db").display())).await.unwrap();
     sqlite.migrate().await.unwrap();
     Arc::new(sqlite)
 }
@@ -100,7 +100,7 @@ fn undated(answer: &str) -> String {
 /// Signs for the relay `own`.
 fn signed(body: &str) -> [(&'static str, String); 3] {
     let now = Timestamp::now().as_second();
-    let signature = Secret::parse(SECRET).unwrap().sign("id", now, body.as_bytes());
+    let signature = SigningSecret::parse(SECRET).unwrap().sign("id", now, body.as_bytes());
     [("webhook-id", "id".to_owned()), ("webhook-timestamp", now.to_string()), ("webhook-signature", signature)]
 }
 
@@ -119,7 +119,7 @@ async fn count(folder: &Path, sql: &'static str) -> i64 {
 #[tokio::test]
 async fn every_authentic_request_is_answered_with_200_and_an_empty_body() {
     let folder = tempfile::tempdir().unwrap();
-    let to = serve(store(folder.path()).await, Fetcher::new()).await;
+    let to = serve(store(folder.path()).await, HttpFetcher::new()).await;
     let unknown = r#"{"kind":"opened","relay_id":"r","occurred_at":"2026-11-21T12:00:00Z"}"#;
     for body in [unknown, "[]", "", "no JSON", r#"{"kind":"eaten"}"#, "[7,7,8]"] {
         let answer = post_own(to, body).await;
@@ -135,7 +135,7 @@ async fn every_authentic_request_is_answered_with_200_and_an_empty_body() {
 #[tokio::test]
 async fn wrong_credentials_unknown_relays_and_foreign_secrets_get_one_answer() {
     let folder = tempfile::tempdir().unwrap();
-    let to = serve(store(folder.path()).await, Fetcher::new()).await;
+    let to = serve(store(folder.path()).await, HttpFetcher::new()).await;
     let own = signed("[]");
     let own: Vec<_> = own.iter().map(|(name, value)| (*name, value.as_str())).collect();
     let basic = [("authorization", "Basic dGlkaW5nczowMTIzNDU2Nzg5YWJjZGVm")];
@@ -161,7 +161,7 @@ async fn wrong_credentials_unknown_relays_and_foreign_secrets_get_one_answer() {
 #[tokio::test]
 async fn a_body_over_two_mebibytes_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let to = serve(store(folder.path()).await, Fetcher::new()).await;
+    let to = serve(store(folder.path()).await, HttpFetcher::new()).await;
     let body = format!("[{}7]", " ".repeat(2 * 1024 * 1024 - 3));
     assert_eq!(status(&post_own(to, &body).await), 200, "{}", body.len());
     assert_eq!(status(&post_own(to, &format!("{body} ")).await), 413);
@@ -170,8 +170,8 @@ async fn a_body_over_two_mebibytes_is_refused() {
 #[tokio::test]
 async fn a_store_that_cannot_answer_is_503_and_the_request_comes_again() {
     let folder = tempfile::tempdir().unwrap();
-    let empty = Sqlite::connect(&format!("sqlite:{}", folder.path().join("t.db").display())).await.unwrap();
-    let to = serve(Arc::new(empty), Fetcher::new()).await;
+    let empty = SqliteStore::connect(&format!("sqlite:{}", folder.path().join("t.db").display())).await.unwrap();
+    let to = serve(Arc::new(empty), HttpFetcher::new()).await;
     let body = r#"{"kind":"opened","relay_id":"r","occurred_at":"2026-11-21T12:00:00Z"}"#;
     let answer = post_own(to, body).await;
     assert_eq!(status(&answer), 503);
@@ -183,7 +183,7 @@ async fn a_store_that_cannot_answer_is_503_and_the_request_comes_again() {
 #[tokio::test]
 async fn a_token_of_mailgun_counts_for_one_body() {
     let folder = tempfile::tempdir().unwrap();
-    let to = serve(store(folder.path()).await, Fetcher::new()).await;
+    let to = serve(store(folder.path()).await, HttpFetcher::new()).await;
     let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, MAILGUN.as_bytes());
     let (now, token) = (Timestamp::now().as_second(), "0".repeat(50));
     let tag = ring::hmac::sign(&key, format!("{now}{token}").as_bytes());
@@ -201,7 +201,7 @@ async fn a_token_of_mailgun_counts_for_one_body() {
 /// A server that stands for SNS, and what it was asked for.
 struct Sns {
     asked: Arc<Mutex<Vec<String>>>,
-    fetcher: Fetcher,
+    fetcher: HttpFetcher,
 }
 
 impl Sns {
@@ -220,7 +220,7 @@ impl Sns {
         let mut roots = RootCertStore::empty();
         roots.add(authority.der().clone()).unwrap();
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-        let fetcher = Fetcher::to(listener.local_addr().unwrap(), roots);
+        let fetcher = HttpFetcher::for_server(listener.local_addr().unwrap(), roots);
         let asked = Arc::new(Mutex::new(Vec::new()));
         let asks = Arc::clone(&asked);
         let acceptor = TlsAcceptor::from(Arc::new(config));

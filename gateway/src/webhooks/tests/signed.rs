@@ -12,25 +12,25 @@ fn every_vector_of_sendgrid_passes_or_fails_as_it_should() {
     }
     let moved =
         list(&vectors["sendgrid"]["requests"]).iter().find(|vector| vector["name"] == "timestamp moved into the body");
-    let parsed = webhook(Provider::SendGrid).parse(&body_of(moved.unwrap()), None, now());
+    let parsed = webhook_for(Provider::SendGrid).parse(&body_of(moved.unwrap()), None, now());
     assert_eq!((parsed.events.len(), parsed.unreadable), (0, 1));
     let beside = list(&vectors["sendgrid"]["requests"]).last().unwrap();
-    let event = &webhook(Provider::SendGrid).parse(&body_of(beside), None, now()).events[0];
-    assert_eq!(event.of, [Which::Id("01234567-89ab-5def-8123-456789abcdef".parse().unwrap())]);
+    let event = &webhook_for(Provider::SendGrid).parse(&body_of(beside), None, now()).events[0];
+    assert_eq!(event.of, [MessageReference::Id("01234567-89ab-5def-8123-456789abcdef".parse().unwrap())]);
 }
 
 #[test]
 fn every_vector_of_svix_passes_or_fails_as_it_should() {
     let vectors = vectors();
     for vector in list(&vectors["svix"]["requests"]) {
-        let secret = Secret::parse(text(&vector["secret"])).unwrap();
+        let secret = SigningSecret::parse(text(&vector["secret"])).unwrap();
         let now = at(vector["now"].as_i64().unwrap());
         let headers = headers_of(vector);
-        let verified = Secret::verify(&headers, &body_of(vector), &[secret], now);
+        let verified = SigningSecret::verify(&headers, &body_of(vector), &[secret], now);
         assert_eq!(verified.is_ok(), vector["valid"] == true, "{} {verified:?}", vector["name"]);
     }
     for empty in list(&vectors["svix"]["empty_secrets_to_refuse"]) {
-        assert!(Secret::parse(text(empty)).is_err());
+        assert!(SigningSecret::parse(text(empty)).is_err());
     }
 }
 
@@ -58,8 +58,8 @@ fn every_vector_of_mailgun_passes_or_fails_as_it_should() {
 fn every_vector_of_basic_credentials_passes_or_fails_as_it_should() {
     let vectors = vectors();
     for vector in list(&vectors["postmark"]["requests"]) {
-        let credentials = [Credentials::new(text(&vector["user"]), text(&vector["password"]))];
-        let verified = Credentials::verify(&headers_of(vector), b"", &credentials, now());
+        let credentials = [BasicCredentials::new(text(&vector["user"]), text(&vector["password"]))];
+        let verified = BasicCredentials::verify(&headers_of(vector), b"", &credentials, now());
         assert_eq!(verified.is_ok(), vector["valid"] == true, "{} {verified:?}", vector["name"]);
     }
 }

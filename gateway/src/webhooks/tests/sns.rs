@@ -7,7 +7,7 @@ use ring::{
 use rustls::pki_types::{PrivatePkcs8KeyDer, pem::PemObject as _};
 
 use super::*;
-use crate::webhooks::ses::{Address, Certificate, Notice, Topic};
+use crate::webhooks::ses::{SnsCertificate, SnsNotice, SnsTopic, SnsUrl};
 
 pub(super) const TOPIC: &str = "arn:aws:sns:eu-west-1:123456789012:tidings-events";
 const NOW: &str = "2026-11-21T12:00:00Z";
@@ -16,8 +16,8 @@ fn now() -> Timestamp {
     NOW.parse().unwrap()
 }
 
-fn certificate(vectors: &Value, name: &str) -> Certificate {
-    Certificate::parse(text(&vectors["sns"]["certificates"][name]["pem"]).as_bytes()).unwrap()
+fn certificate(vectors: &Value, name: &str) -> SnsCertificate {
+    SnsCertificate::parse(text(&vectors["sns"]["certificates"][name]["pem"]).as_bytes()).unwrap()
 }
 
 #[test]
@@ -26,23 +26,23 @@ fn every_envelope_passes_or_fails_as_it_should() {
     for vector in list(&vectors["sns"]["messages"]) {
         let (name, envelope) = (&vector["name"], &vector["envelope"]);
         // A topic of the envelope's own name, so that the signature alone decides.
-        let topic = Topic::parse(text(&envelope["TopicArn"])).unwrap();
+        let topic = SnsTopic::parse(text(&envelope["TopicArn"])).unwrap();
         let at = text(&envelope["Timestamp"]).parse().unwrap();
         let certificate = certificate(&vectors, text(&vector["cert"]));
-        let read = ses::read(&HeaderMap::new(), envelope.to_string().as_bytes()).unwrap();
+        let read = ses::parse_envelope(&HeaderMap::new(), envelope.to_string().as_bytes()).unwrap();
         let url = vectors["sns"]["certificates"][text(&vector["cert"])]["url"].as_str().unwrap();
-        assert_eq!(read.certificate(&topic).unwrap().to_string(), url, "{name}");
+        assert_eq!(read.certificate_url(&topic).unwrap().to_string(), url, "{name}");
         let verified = read.verify(&topic, &certificate, true, at);
         assert_eq!(verified.is_ok(), vector["valid"] == true, "{name} {verified:?}");
         let version_1 = envelope["SignatureVersion"] == "1";
         let strict = read.verify(&topic, &certificate, false, at);
         assert_eq!(strict.is_ok(), vector["valid"] == true && !version_1, "{name}");
-        if let Ok(Notice::Subscription(address)) = verified {
+        if let Ok(SnsNotice::Subscription(address)) = verified {
             let token = text(&envelope["Token"]);
             let path = format!(
                 "/?Action=ConfirmSubscription&TopicArn=arn%3Aaws%3Asns%3Aeu-west-1%3A123456789012%3Atidings-events&Token={token}"
             );
-            assert_eq!(address, Address { host: "sns.eu-west-1.amazonaws.com".into(), path });
+            assert_eq!(address, SnsUrl { host: "sns.eu-west-1.amazonaws.com".into(), path });
         }
     }
 }
@@ -55,9 +55,9 @@ fn only_addresses_that_we_build_are_those_of_certificates() {
         "arn:aws-us-gov:sns:us-gov-west-1:123456789012:t",
         "arn:aws-cn:sns:cn-north-1:123456789012:t",
     ]
-    .map(|arn| Topic::parse(arn).unwrap());
+    .map(|arn| SnsTopic::parse(arn).unwrap());
     for url in list(&vectors["sns"]["cert_urls"]["accept"]) {
-        let built: Vec<_> = regions.iter().filter_map(|topic| topic.certificate(text(url))).collect();
+        let built: Vec<_> = regions.iter().filter_map(|topic| topic.certificate_url(text(url))).collect();
         assert_eq!(built.iter().map(ToString::to_string).collect::<Vec<_>>(), [text(url)], "of its region only");
     }
     let digits = "7ff5318490ec183fbaddaa2a969abfda";
@@ -77,7 +77,7 @@ fn only_addresses_that_we_build_are_those_of_certificates() {
     ];
     let rejected = list(&vectors["sns"]["cert_urls"]["reject"]).iter().map(|rejected| text(&rejected[0]).to_owned());
     for url in rejected.chain(more) {
-        assert!(regions.iter().all(|topic| topic.certificate(&url).is_none()), "{url}");
+        assert!(regions.iter().all(|topic| topic.certificate_url(&url).is_none()), "{url}");
     }
 }
 
@@ -86,7 +86,7 @@ fn a_topic_is_one_of_a_region_and_never_a_bucket() {
     for arn in
         [TOPIC, "arn:aws-us-gov:sns:us-gov-east-1:123456789012:a_B-1", "arn:aws:sns:ap-southeast-3:123456789012:t"]
     {
-        assert_eq!(Topic::parse(arn).unwrap().arn(), arn);
+        assert_eq!(SnsTopic::parse(arn).unwrap().arn(), arn);
     }
     for wrong in [
         "",
@@ -106,7 +106,7 @@ fn a_topic_is_one_of_a_region_and_never_a_bucket() {
         "arn:aws:sns:eu-west-1:123456789012:t:b7f3a1c0-0000-0000-0000-000000000000",
         "arn:aws:sns:eu-west-1:123456789012:t.fifo",
     ] {
-        assert!(Topic::parse(wrong).unwrap_err().starts_with("is not the ARN of a topic"), "{wrong}");
+        assert!(SnsTopic::parse(wrong).unwrap_err().starts_with("is not the ARN of a topic"), "{wrong}");
     }
 }
 
@@ -146,12 +146,12 @@ impl Signer {
         envelope
     }
 
-    fn refused(&self, of: &Value, sns: &[(&str, &str)], now: Timestamp) -> Option<Refused> {
-        let topics = [Topic::parse(TOPIC).unwrap()];
+    fn refused(&self, of: &Value, sns: &[(&str, &str)], now: Timestamp) -> Option<VerifyError> {
+        let topics = [SnsTopic::parse(TOPIC).unwrap()];
         let verified = || {
-            let read = ses::read(&headers(sns.iter().copied()), self.envelope(of).to_string().as_bytes())?;
+            let read = ses::parse_envelope(&headers(sns.iter().copied()), self.envelope(of).to_string().as_bytes())?;
             let topic = read.topic(&topics)?;
-            read.certificate(topic)?;
+            read.certificate_url(topic)?;
             read.verify(topic, &certificate(&self.vectors, "synthetic"), false, now).map(drop)
         };
         verified().err()
@@ -168,24 +168,24 @@ fn an_envelope_with_a_right_signature_may_still_be_refused() {
         None
     );
     let other = "arn:aws:sns:eu-west-1:999999999999:tidings-events";
-    assert_eq!(refused(json!({"TopicArn": other})), Some(Refused::Topic));
-    assert_eq!(refused(json!({"SignatureVersion": "1"})), Some(Refused::Version), "it is not allowed");
-    assert_eq!(refused(json!({"SignatureVersion": "02"})), Some(Refused::Version));
-    assert_eq!(refused(json!({"SigningCertURL": "https://evil.example/a.pem"})), Some(Refused::Certificate));
-    assert_eq!(refused(json!({"Type": "SubscriptionConfirmation"})), Some(Refused::Malformed("the token")));
-    assert_eq!(refused(json!({"Type": "Poem"})), Some(Refused::Malformed("the type")));
-    assert_eq!(refused(json!({"Timestamp": "yesterday"})), Some(Refused::Malformed("the timestamp")));
+    assert_eq!(refused(json!({"TopicArn": other})), Some(VerifyError::Topic));
+    assert_eq!(refused(json!({"SignatureVersion": "1"})), Some(VerifyError::Version), "it is not allowed");
+    assert_eq!(refused(json!({"SignatureVersion": "02"})), Some(VerifyError::Version));
+    assert_eq!(refused(json!({"SigningCertURL": "https://evil.example/a.pem"})), Some(VerifyError::Certificate));
+    assert_eq!(refused(json!({"Type": "SubscriptionConfirmation"})), Some(VerifyError::Malformed("the token")));
+    assert_eq!(refused(json!({"Type": "Poem"})), Some(VerifyError::Malformed("the type")));
+    assert_eq!(refused(json!({"Timestamp": "yesterday"})), Some(VerifyError::Malformed("the timestamp")));
     for (seconds, expected) in
-        [(86_400, None), (86_401, Some(Refused::Time)), (-86_400, None), (-86_401, Some(Refused::Time))]
+        [(86_400, None), (86_401, Some(VerifyError::Time)), (-86_400, None), (-86_401, Some(VerifyError::Time))]
     {
         assert_eq!(signer.refused(&json!({}), &[], now() + SignedDuration::from_secs(seconds)), expected, "{seconds}");
     }
     for (name, value, expected) in [
-        ("x-amz-sns-rawdelivery", "true", Some(Refused::Raw)),
+        ("x-amz-sns-rawdelivery", "true", Some(VerifyError::Raw)),
         ("x-amz-sns-rawdelivery", "false", None),
         ("x-amz-sns-message-type", "Notification", None),
-        ("x-amz-sns-message-type", "SubscriptionConfirmation", Some(Refused::Malformed("a header of SNS"))),
-        ("x-amz-sns-message-id", "other", Some(Refused::Malformed("a header of SNS"))),
+        ("x-amz-sns-message-type", "SubscriptionConfirmation", Some(VerifyError::Malformed("a header of SNS"))),
+        ("x-amz-sns-message-id", "other", Some(VerifyError::Malformed("a header of SNS"))),
     ] {
         assert_eq!(signer.refused(&json!({}), &[(name, value)], now()), expected, "{name} {value}");
     }
@@ -197,10 +197,10 @@ fn a_token_of_a_subscription_cannot_leave_its_place_in_the_address() {
     let envelope = signer.envelope(&json!({
         "Type": "SubscriptionConfirmation", "Token": "a&TopicArn=b#c/../ d", "SubscribeURL": "https://evil.example/",
     }));
-    let topic = Topic::parse(TOPIC).unwrap();
-    let read = ses::read(&HeaderMap::new(), envelope.to_string().as_bytes()).unwrap();
+    let topic = SnsTopic::parse(TOPIC).unwrap();
+    let read = ses::parse_envelope(&HeaderMap::new(), envelope.to_string().as_bytes()).unwrap();
     let notice = read.verify(&topic, &certificate(&signer.vectors, "synthetic"), false, now()).unwrap();
-    let Notice::Subscription(Address { host, path }) = notice else { panic!("{notice:?}") };
+    let SnsNotice::Subscription(SnsUrl { host, path }) = notice else { panic!("{notice:?}") };
     assert_eq!(host, "sns.eu-west-1.amazonaws.com");
     assert!(path.ends_with("&Token=a%26TopicArn%3Db%23c%2F..%2F+d"), "{path}");
 }
@@ -212,8 +212,8 @@ fn an_envelope_says_each_field_once() {
     for twice in [r#""Message":"{}","#, r#""SigningCertUrl":"https://evil.example/a.pem","#, r#""TopicArn":"x","#] {
         let body = envelope.replacen('{', &format!("{{{twice}"), 1);
         assert_eq!(
-            ses::read(&HeaderMap::new(), body.as_bytes()).err(),
-            Some(Refused::Malformed("the envelope")),
+            ses::parse_envelope(&HeaderMap::new(), body.as_bytes()).err(),
+            Some(VerifyError::Malformed("the envelope")),
             "{twice}"
         );
     }
@@ -223,23 +223,27 @@ fn an_envelope_says_each_field_once() {
 fn a_certificate_of_another_name_or_key_is_refused() {
     let vectors = vectors();
     for wrong in ["", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"] {
-        assert_eq!(Certificate::parse(wrong.as_bytes()), Err(Refused::Certificate));
+        assert_eq!(SnsCertificate::parse(wrong.as_bytes()), Err(VerifyError::Certificate));
     }
     let made = |name: &str| rcgen::generate_simple_self_signed([name.to_owned()]).unwrap().cert.pem();
-    assert_eq!(Certificate::parse(made("sns.amazonaws.com").as_bytes()), Err(Refused::Certificate), "a key of ECDSA");
-    assert_eq!(Certificate::parse(made("evil.example").as_bytes()), Err(Refused::Certificate));
+    assert_eq!(
+        SnsCertificate::parse(made("sns.amazonaws.com").as_bytes()),
+        Err(VerifyError::Certificate),
+        "a key of ECDSA"
+    );
+    assert_eq!(SnsCertificate::parse(made("evil.example").as_bytes()), Err(VerifyError::Certificate));
     assert_ne!(certificate(&vectors, "aws-2021-09-07"), certificate(&vectors, "synthetic"));
 }
 
 #[test]
 fn the_text_that_follows_a_confirmation_is_no_event() {
-    let parsed = webhook(Provider::Ses).parse(
+    let parsed = webhook_for(Provider::Ses).parse(
         b"Successfully validated SNS topic for Amazon SES event publishing.",
         Some("id"),
         now(),
     );
     assert_eq!((parsed.events.len(), parsed.unreadable), (0, 0));
-    let parsed = webhook(Provider::Ses).parse(
+    let parsed = webhook_for(Provider::Ses).parse(
         br#"{"notificationType":"AmazonSnsSubscriptionSucceeded","message":"x"}"#,
         Some("id"),
         now(),

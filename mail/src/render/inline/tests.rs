@@ -7,18 +7,18 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::*;
-use crate::render::{Links, Renderer, source::PARTS, tests::to_ann};
+use crate::render::{TemplateRenderer, ViewLinks, source::PARTS, tests::to_ann};
 
 /// The HTML of a message whose styles are all the team's own.
 fn one(html: &str) -> String {
-    inlined(marked(html).unwrap_or_else(|| html.to_owned()))
+    inline_styles(mark_styles(html).unwrap_or_else(|| html.to_owned()))
 }
 
 /// What `template check` says of the only file of a message, each with its line.
 fn check(source: &str) -> Vec<String> {
-    let remarks = remarks(source, &weak(&marked(source).unwrap())).into_iter();
+    let remarks = style_warnings(source, &overridden_rules(&mark_styles(source).unwrap())).into_iter();
     let line = |at: usize| 1 + source[..at].matches('\n').count();
-    remarks.map(|Remark { at, text }| format!("a/body.html:{} {text}", line(at))).collect()
+    remarks.map(|TemplateWarning { at, text }| format!("a/body.html:{} {text}", line(at))).collect()
 }
 
 #[test]
@@ -128,8 +128,8 @@ fn a_message_decides_what_its_template_does_not() {
             folder.path(),
             &[("welcome/subject.txt", "Hi"), ("welcome/body.html", &html), ("welcome/body.txt", "Hi")],
         );
-        let renderer = Renderer::new(Some(folder.path())).unwrap();
-        let sent = to_ann(&renderer, "welcome", &json!({}), &Links::default(), "en").unwrap().html;
+        let renderer = TemplateRenderer::new(Some(folder.path())).unwrap();
+        let sent = to_ann(&renderer, "welcome", &json!({}), &ViewLinks::default(), "en").unwrap().html;
         assert_eq!(sent, expected, "{html}");
     }
 }
@@ -146,8 +146,9 @@ fn only_styles_change() {
         .replace("style=\"x\"", "style=\"font-family:&quot;A's&quot;;x\"");
     let kept = "<style>@import url(x);\n@media(prefers-color-scheme:dark){td{top:1px!important}}</style>";
     assert_eq!(one(&format!("<style>{css}</style>{html}")), format!("{kept}{expected}"));
-    let shipped = format!("<style>td{{left:0}}</style>{}{html}", marked(&format!("<style>{css}</style>")).unwrap());
-    assert_eq!(inlined(shipped), format!("<style>td{{left:0}}</style>{kept}{expected}"));
+    let shipped =
+        format!("<style>td{{left:0}}</style>{}{html}", mark_styles(&format!("<style>{css}</style>")).unwrap());
+    assert_eq!(inline_styles(shipped), format!("<style>td{{left:0}}</style>{kept}{expected}"));
 }
 
 #[test]
@@ -181,8 +182,8 @@ fn the_styles_of_a_layout_and_its_children_apply_to_both() {
         let [subject, body, text] = PARTS.map(|part| format!("{name}/{part}"));
         write(folder.path(), &[(&subject, "Hi"), (&body, html), (&text, "Hi")]);
     }
-    let renderer = Renderer::new(Some(folder.path())).unwrap();
-    let message = |name: &str| to_ann(&renderer, name, &json!({}), &Links::default(), "en").unwrap().html;
+    let renderer = TemplateRenderer::new(Some(folder.path())).unwrap();
+    let message = |name: &str| to_ann(&renderer, name, &json!({}), &ViewLinks::default(), "en").unwrap().html;
     let table = |inside: &str| format!("<table><tr><td style=\"top:0\">{inside}</td></tr></table>");
     assert_eq!(message("a"), table("<p style=\"color:blue\" class=\"lead\"><i style=\"left:0\"></i></p>"));
     assert_eq!(message("b"), table("<p style=\"color:red\" class=\"lead\"></p><b></b>"));
@@ -240,7 +241,7 @@ fn a_message_has_the_styles_of_its_template_inline() {
         ("activity/body.html", TABLE),
     ];
     write(folder.path(), &files);
-    let renderer = Renderer::new(Some(folder.path())).unwrap();
+    let renderer = TemplateRenderer::new(Some(folder.path())).unwrap();
     let digest = renderer.preview("activity", None).unwrap().html;
     let rows = digest.matches("<td style=\"padding:8px;border-top:1px solid #ddd;width:20px\">").count();
     assert!(
@@ -249,7 +250,7 @@ fn a_message_has_the_styles_of_its_template_inline() {
                 .contains("<td style=\"color:#b00 !important;padding:8px;border-top:1px solid #ddd\" class=\"late\">"),
         "{digest}"
     );
-    let message = |variables: &Value| to_ann(&renderer, "welcome", variables, &Links::default(), "en");
+    let message = |variables: &Value| to_ann(&renderer, "welcome", variables, &ViewLinks::default(), "en");
     let sent = message(&json!({"title": "Hi", "nothing": ""})).unwrap().html;
     assert_eq!(
         sent,
@@ -265,17 +266,17 @@ fn a_layout_of_ones_own_styles_the_templates_that_are_built_in() {
     let folder = tempfile::tempdir().unwrap();
     let layout = "{% set start = \"left\" %}{% set end = \"right\" %}{% block accent %}{% endblock %}{% block kind %}{% endblock %}<style>.faint{margin:0}.odd{left:0}.odd:hover{left:1px}</style><table>{% block lines %}{% endblock lines %}</table><i class=odd></i>";
     write(folder.path(), &[("layout.html", layout)]);
-    let renderer = Renderer::new(Some(folder.path())).unwrap();
+    let renderer = TemplateRenderer::new(Some(folder.path())).unwrap();
     let html = renderer.preview("summary", None).unwrap().html;
     assert!(
         !html.contains(".faint{margin") && html.contains("<td class=\"faint\" style=\"margin:0;font-size:"),
         "{html}"
     );
     assert!(html.contains("<i style=\"left:0\" class=odd>"), "{html}");
-    let shipped = Renderer::new(None).unwrap();
+    let shipped = TemplateRenderer::new(None).unwrap();
     assert!(shipped.names().iter().all(|name| {
         let name = format!("{name}/body.html");
-        shipped.sources.get(&name).is_some_and(|source| source.loaded() == source.text)
+        shipped.sources.get(&name).is_some_and(|source| source.source_text() == source.text)
     }));
     let warnings: Vec<_> = renderer.warnings().iter().map(ToString::to_string).collect();
     let place = folder.path().join("layout.html").display().to_string();
@@ -284,12 +285,12 @@ fn a_layout_of_ones_own_styles_the_templates_that_are_built_in() {
 }
 
 /// The shipped templates, with these rules at the end of the layout's head.
-fn with_rules(rules: &str) -> (TempDir, Renderer) {
+fn with_rules(rules: &str) -> (TempDir, TemplateRenderer) {
     let folder = tempfile::tempdir().unwrap();
-    let shipped = Renderer::new(None).unwrap();
+    let shipped = TemplateRenderer::new(None).unwrap();
     let layout = with_style(&shipped.sources.get("layout.html").unwrap().text, rules);
     write(folder.path(), &[("layout.html", &layout)]);
-    let renderer = Renderer::new(Some(folder.path())).unwrap();
+    let renderer = TemplateRenderer::new(Some(folder.path())).unwrap();
     (folder, renderer)
 }
 
@@ -300,7 +301,7 @@ fn with_style(html: &str, rules: &str) -> String {
 /// The name of each element with its styles, as a program has them that reads `<style>`. States and conditions are left out.
 fn shown(html: &str) -> Vec<(String, BTreeMap<String, String>)> {
     let html = CSSInliner::options().load_remote_stylesheets(false).build().inline(html).unwrap();
-    let element = |tag: &Tag<'_>| {
+    let element = |tag: &HtmlTag<'_>| {
         let style = tag.attribute("style").map_or("", |style| &html[style.value.clone()]);
         let mut shown: BTreeMap<String, (String, bool)> = BTreeMap::new();
         for declaration in style.replace("&quot;", "'").split(';') {
@@ -314,7 +315,7 @@ fn shown(html: &str) -> Vec<(String, BTreeMap<String, String>)> {
         }
         (tag.name.to_owned(), shown.into_iter().map(|(name, (value, _))| (name, value)).collect())
     };
-    tags(&html).iter().filter(|tag| !tag.is("style")).map(element).collect()
+    tags(&html).iter().filter(|tag| !tag.has_name("style")).map(element).collect()
 }
 
 /// Compares each template after inlining with what it shows if nothing is inlined.
@@ -326,7 +327,7 @@ fn a_program_that_reads_style_elements_shows_the_same() {
     let of_classes =
         ".ink{letter-spacing:11px}.faint{color:#123456 !important}.card h2,.card p{word-spacing:1px}td .soft{top:0}";
     let rules = of_names.collect::<String>() + of_classes;
-    let ((_folder, own), shipped) = (with_rules(&rules), Renderer::new(None).unwrap());
+    let ((_folder, own), shipped) = (with_rules(&rules), TemplateRenderer::new(None).unwrap());
     for name in shipped.names() {
         for language in ["en", "ar"] {
             let [inlined, plain] =
@@ -371,11 +372,11 @@ proptest! {
         let after = one(&before);
         prop_assert!(!after.contains(OWN) && after == one(&before));
         let plain = |html: &str| {
-            let attributes = |tag: &Tag<'_>| {
+            let attributes = |tag: &HtmlTag<'_>| {
                 let kept = tag.attributes.iter().filter(|one| !one.name.eq_ignore_ascii_case("style"));
                 kept.map(|one| html[one.place.clone()].to_owned()).collect::<Vec<_>>()
             };
-            let tags = tags(html).into_iter().filter(|tag| !tag.is("style"));
+            let tags = tags(html).into_iter().filter(|tag| !tag.has_name("style"));
             tags.map(|tag| (tag.name.to_owned(), attributes(&tag))).collect::<Vec<_>>()
         };
         prop_assert_eq!(plain(&before), plain(&after));

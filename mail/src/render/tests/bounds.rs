@@ -11,7 +11,7 @@ fn fallback(html: &str) -> Option<String> {
 
 fn fallback_in(folder: &Path) -> Option<String> {
     let lines = (0..50).map(|n| group(3, &json!({"title": format!("Line {n}")}))).collect();
-    Renderer::new(Some(folder)).unwrap().render("custom", &view(lines, 0)).unwrap().fallback
+    TemplateRenderer::new(Some(folder)).unwrap().render("custom", &view(lines, 0)).unwrap().fallback
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn a_usual_template_is_far_from_each_limit() {
                 {% for item in line.items %}{{ <Row title={title} n={item.count} /> }}{% endfor %}\
                 {%- endfor %}{{ said }}{{ lines | length }}";
     let folder = folder(html);
-    let renderer = Renderer::new(Some(folder.path())).unwrap();
+    let renderer = TemplateRenderer::new(Some(folder.path())).unwrap();
     let view = view(vec![group(3, &json!({"title": "A & B"}))], 0);
     let mail = renderer.render("custom", &view).unwrap();
     assert_eq!((mail.html.as_str(), mail.fallback), ("<li>1 A &amp; B, 3 changes</li><b>3</b>1", None));
@@ -100,7 +100,7 @@ fn a_usual_template_is_far_from_each_limit() {
 #[test]
 fn a_template_with_a_list_comprehension_is_refused_with_its_line() {
     let folder = folder("<p>\n{{ [line.title for line in digest.groups] | list }}</p>");
-    let why = Renderer::new(Some(folder.path())).err().unwrap().to_string();
+    let why = TemplateRenderer::new(Some(folder.path())).err().unwrap().to_string();
     assert!(why.contains("custom/body.html:2: a list comprehension is not available"), "{why}");
 }
 

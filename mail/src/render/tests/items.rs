@@ -3,9 +3,9 @@
 use super::*;
 
 /// A line of 9 events. The latest four make three items.
-fn several() -> Group {
+fn several() -> DigestLine {
     let says = |count, title: &str| item(count, &json!({"title": title, "url": format!("https://a.example/{title}")}));
-    Group { latest: vec![says(1, "one"), says(2, "two"), says(1, "three")], ..group(9, &json!({})) }
+    DigestLine { latest: vec![says(1, "one"), says(2, "two"), says(1, "three")], ..group(9, &json!({})) }
 }
 
 #[test]
@@ -32,11 +32,11 @@ fn a_line_of_one_event_has_no_list() {
 fn templates_see_the_latest_items_of_all_lines() {
     let at = |second: i64, title: &str| {
         let latest = item(1, &json!({"title": title}));
-        Item { at: Timestamp::from_second(second).unwrap(), ..latest }
+        LineItem { at: Timestamp::from_second(second).unwrap(), ..latest }
     };
-    let first = Group { latest: vec![at(9, "a"), at(5, "b")], ..group(2, &json!({})) };
-    let second = Group { latest: vec![at(7, "c"), at(5, "d")], ..group(2, &json!({})) };
-    let titles = |view: &View| -> Vec<String> {
+    let first = DigestLine { latest: vec![at(9, "a"), at(5, "b")], ..group(2, &json!({})) };
+    let second = DigestLine { latest: vec![at(7, "c"), at(5, "d")], ..group(2, &json!({})) };
+    let titles = |view: &TemplateView| -> Vec<String> {
         let title = |item: &tera::Value| item.get_from_path("title").unwrap().to_string();
         view.digest.items.iter().map(title).collect()
     };
@@ -55,7 +55,8 @@ fn usual(n: usize) -> Value {
 
 #[test]
 fn fifty_lines_of_three_items_stay_under_the_limit() {
-    let line = |n: usize| Group { latest: (n..n + 3).map(|n| item(1, &usual(n))).collect(), ..group(9, &json!({})) };
+    let line =
+        |n: usize| DigestLine { latest: (n..n + 3).map(|n| item(1, &usual(n))).collect(), ..group(9, &json!({})) };
     for name in ["activity", "alerts", "default"] {
         let mail = renderer().render(name, &view((0..50).map(line).collect(), 7)).unwrap();
         assert!(mail.html.len() < HTML_BYTES, "{}", mail.html.len());
@@ -71,7 +72,7 @@ fn every_item_shows_its_words_and_its_link() {
     let comment = |(n, excerpt): (usize, &str)| {
         item(1, &json!({"title": "Plan", "excerpt": excerpt, "url": format!("https://a.example/plan#{n}")}))
     };
-    let line = Group { latest: words.into_iter().enumerate().map(comment).collect(), ..group(3, &json!({})) };
+    let line = DigestLine { latest: words.into_iter().enumerate().map(comment).collect(), ..group(3, &json!({})) };
     for name in ["activity", "alerts", "default"] {
         let mail = renderer().render(name, &view(vec![line.clone()], 0)).unwrap();
         for (n, excerpt) in words.into_iter().enumerate() {
@@ -89,7 +90,7 @@ fn every_item_shows_its_words_and_its_link() {
 #[test]
 fn the_size_limit_leaves_items_out_before_lines() {
     let payload = json!({"title": "<".repeat(120), "url": "https://a.example/"});
-    let line = Group { latest: vec![item(1, &payload); 5], ..group(9, &json!({})) };
+    let line = DigestLine { latest: vec![item(1, &payload); 5], ..group(9, &json!({})) };
     let mail = renderer().render("activity", &view(vec![line; 50], 0)).unwrap();
     let (lines, items) = (mail.text.matches("\n* ").count(), mail.text.matches("\n  - ").count());
     assert!(mail.html.len() < HTML_BYTES);
@@ -100,8 +101,8 @@ fn the_size_limit_leaves_items_out_before_lines() {
 
 #[test]
 fn lines_stand_below_the_headings_of_their_sections() {
-    let of = |section: Option<&str>, title: &str| Group {
-        section: section.map(|title| settings::Section::new(title, title)),
+    let of = |section: Option<&str>, title: &str| DigestLine {
+        section: section.map(|title| settings::SectionHeading::new(title, title)),
         ..group(1, &json!({"title": title}))
     };
     let lines = vec![of(Some("Code"), "a"), of(Some("Money"), "b"), of(Some("Code"), "c"), of(None, "d")];
@@ -114,8 +115,9 @@ fn lines_stand_below_the_headings_of_their_sections() {
     for heading in ["Code", "Money", "Other"] {
         assert_eq!(mail.html.matches(&format!(">{heading}</h2>")).count(), 1);
     }
-    let titles = |view: View| -> Vec<_> { view.digest.sections.into_iter().map(|section| section.title).collect() };
-    assert_eq!(titles(shown.shortened(1)), [Some("Code".to_owned())]);
+    let titles =
+        |view: TemplateView| -> Vec<_> { view.digest.sections.into_iter().map(|section| section.title).collect() };
+    assert_eq!(titles(shown.with_lines(1)), [Some("Code".to_owned())]);
 }
 
 #[test]

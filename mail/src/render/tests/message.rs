@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::*;
 
-fn templates(folder: &Path, html: &str) -> Renderer {
+fn templates(folder: &Path, html: &str) -> TemplateRenderer {
     let own = folder.join("welcome");
     fs::create_dir_all(&own).unwrap();
     for (name, text) in [
@@ -20,7 +20,7 @@ fn templates(folder: &Path, html: &str) -> Renderer {
     ] {
         fs::write(own.join(name), text).unwrap();
     }
-    Renderer::new(Some(folder)).unwrap()
+    TemplateRenderer::new(Some(folder)).unwrap()
 }
 
 #[test]
@@ -28,7 +28,7 @@ fn values_of_a_message_are_cleaned_and_escaped() {
     let folder = tempfile::tempdir().unwrap();
     let renderer = templates(folder.path(), "<p><a href=\"{{ message.url }}\">{{ message.title }}</a></p>");
     let variables = json!({"title": "<b>\u{202e}x</b>\r\nBcc: y", "url": "javascript:alert(1)"});
-    let mail = to_ann(&renderer, "welcome", &variables, &Links::default(), "en").unwrap();
+    let mail = to_ann(&renderer, "welcome", &variables, &ViewLinks::default(), "en").unwrap();
     assert_eq!((mail.subject.as_str(), mail.fallback), ("Welcome, Ann", None));
     assert!(mail.html.contains("&lt;b&gt;x&lt;/b&gt; Bcc: y") && !mail.html.contains("javascript"), "{}", mail.html);
 }
@@ -41,7 +41,7 @@ fn a_message_shows_its_links_where_there_are_some() {
     let renderer = templates(folder.path(), html);
     let variables = json!({"title": "x", "url": "https://a.example"});
     let shown = |url: Option<&str>| {
-        let links = Links { unsubscribe_url: url.map(str::to_owned), ..Links::default() };
+        let links = ViewLinks { unsubscribe_url: url.map(str::to_owned), ..ViewLinks::default() };
         to_ann(&renderer, "welcome", &variables, &links, "en").unwrap().html
     };
     assert_eq!(shown(None), "<p>Hi</p>");
@@ -55,7 +55,7 @@ fn a_message_speaks_the_language_of_its_reader() {
     let html = "<p lang=\"{{ lang }}\" dir=\"{{ dir }}\">{{ t(id=\"unsubscribe\") }}: {{ 1204 | number }}</p>";
     let renderer = templates(folder.path(), html);
     let variables = json!({"title": "x", "url": "https://a.example"});
-    let shown = |tag: &str| to_ann(&renderer, "welcome", &variables, &Links::default(), tag).unwrap().html;
+    let shown = |tag: &str| to_ann(&renderer, "welcome", &variables, &ViewLinks::default(), tag).unwrap().html;
     assert_eq!(shown("de-AT").replace('\u{a0}', " "), "<p lang=\"de-AT\" dir=\"ltr\">Abmelden: 1 204</p>");
     assert_eq!(shown("xx"), "<p lang=\"en\" dir=\"ltr\">Unsubscribe: 1,204</p>");
 }
@@ -64,7 +64,7 @@ fn a_message_speaks_the_language_of_its_reader() {
 fn a_variable_that_is_missing_is_an_error_with_its_place() {
     let folder = tempfile::tempdir().unwrap();
     let renderer = templates(folder.path(), "<p>{{ message.title }}</p>");
-    let fails = |name: &str| to_ann(&renderer, name, &json!({}), &Links::default(), "en").err().unwrap();
+    let fails = |name: &str| to_ann(&renderer, name, &json!({}), &ViewLinks::default(), "en").err().unwrap();
     let error = fails("welcome");
     assert!(error.to_string().contains("welcome/body.html:1"), "{error}");
     let unknown = fails("nothing");
@@ -75,8 +75,8 @@ fn a_variable_that_is_missing_is_an_error_with_its_place() {
 fn a_template_of_single_messages_is_checked_with_its_own_sample() {
     let folder = tempfile::tempdir().unwrap();
     let renderer = templates(folder.path(), "<p>{{ message.title }}</p>");
-    assert_eq!(renderer.check(), []);
+    assert_eq!(renderer.check_all(), []);
     assert_eq!(renderer.preview("welcome", None).unwrap().text, "Hi\nhttps://a.example/\n");
     let renderer = templates(folder.path(), "<p>{{ message.titel }}</p>");
-    assert_eq!(renderer.check().len(), 1);
+    assert_eq!(renderer.check_all().len(), 1);
 }

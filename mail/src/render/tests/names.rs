@@ -3,9 +3,9 @@
 use super::*;
 
 /// The text in this language for a digest type with this title, and a line below the heading "Changes".
-fn text(renderer: &Renderer, language: &str, title: Option<&str>) -> String {
-    let section = Some(settings::Section::new("change", "Changes"));
-    let lines = vec![Group { section, ..group(1, &json!({"title": "a"})) }];
+fn text(renderer: &TemplateRenderer, language: &str, title: Option<&str>) -> String {
+    let section = Some(settings::SectionHeading::new("change", "Changes"));
+    let lines = vec![DigestLine { section, ..group(1, &json!({"title": "a"})) }];
     let view = shown(lines, 0, title, renderer.phrases([language]));
     renderer.render("activity", &view).unwrap().text
 }
@@ -16,7 +16,7 @@ fn a_language_says_the_names_of_digest_types_and_categories() {
     fs::create_dir(folder.path().join("words")).unwrap();
     fs::write(folder.path().join("words/de.ftl"), "category_change = Änderungen\ndigest_activity = Aktivität\n")
         .unwrap();
-    let renderer = Renderer::new(Some(folder.path())).unwrap();
+    let renderer = TemplateRenderer::new(Some(folder.path())).unwrap();
     for (language, title, names) in [
         ("de", Some("News"), ["== Änderungen ==", "„Aktivität“"]),
         ("de-AT", None, ["== Änderungen ==", "„Aktivität“"]),

@@ -8,7 +8,7 @@ fn a_shown_window_ends_when_it_was_claimed_and_not_when_due() {
     let zone = TimeZone::UTC;
     let (opened, due) = (at("2025-02-03T07:00:00Z"), at("2025-02-03T08:00:00Z"));
     let key = Key::new("acme".into(), "activity".into(), "ann".into()).unwrap();
-    let recipient = Recipient::invented(&key);
+    let recipient = Recipient::for_development(&key);
     let window = Window { key, digest_id: Uuid::nil(), opened_at: opened, due_at: due };
     for (claimed_at, language, span) in [
         (None, "en", "Mon, Feb 3, 7:00 AM to 8:00 AM"),
@@ -19,9 +19,9 @@ fn a_shown_window_ends_when_it_was_claimed_and_not_when_due() {
         (Some(at("2025-02-04T09:00:00Z")), "en", "Mon, Feb 3, 7:00 AM to Tue, Feb 4, 9:00 AM"),
         (Some(at("2026-01-01T09:00:00Z")), "en", "Mon, Feb 3, 2025, 7:00 AM to Thu, Jan 1, 2026, 9:00 AM"),
     ] {
-        let contents = Contents { claimed_at, items: 0, groups: 0, counts: [].into(), lines: Vec::new() };
-        let links = Links::default();
-        let input = Input {
+        let contents = DigestContents { claimed_at, items: 0, groups: 0, counts: [].into(), lines: Vec::new() };
+        let links = ViewLinks::default();
+        let input = ViewInput {
             contents: &contents,
             window: &window,
             recipient: &recipient,
@@ -29,10 +29,10 @@ fn a_shown_window_ends_when_it_was_claimed_and_not_when_due() {
             title: None,
             cadence: "",
             links: &links,
-            brand: &settings::Brand::default(),
+            brand: &settings::TenantBrand::default(),
             phrases: renderer().phrases([language]),
         };
-        let shown = View::new(&input).digest.window;
+        let shown = TemplateView::new(&input).digest.window;
         assert_eq!(shown.span.replace('\u{a0}', " "), span);
     }
 }

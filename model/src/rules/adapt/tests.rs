@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     Cadence,
-    records::{Preferences, Reading},
-    rules::{effective::Effective, samples},
+    records::{EngagementTimes, Preferences},
+    rules::{effective::EffectiveSettings, samples},
 };
 
 fn now() -> Timestamp {
@@ -23,13 +23,14 @@ fn settings(cadence: &str) -> DigestSettings {
 }
 
 /// A recipient who was seen to read 40 days ago, and opened none of the five digests since.
-fn away() -> Facts {
-    let reading = Reading { read_at: Some(ago(40)), unread_since: Some(ago(30)), fifth_unread_at: Some(ago(1)) };
-    Facts { reading, ..samples::facts() }
+fn away() -> KeyFacts {
+    let reading =
+        EngagementTimes { read_at: Some(ago(40)), unread_since: Some(ago(30)), fifth_unread_at: Some(ago(1)) };
+    KeyFacts { reading, ..samples::facts() }
 }
 
-fn cadence(settings: &DigestSettings, facts: &Facts) -> String {
-    Effective::new(settings, facts, now()).cadence.to_string()
+fn cadence(settings: &DigestSettings, facts: &KeyFacts) -> String {
+    EffectiveSettings::new(settings, facts, now()).cadence.to_string()
 }
 
 #[test]
@@ -55,29 +56,29 @@ fn a_cadence_that_is_more_frequent_than_weekly_becomes_weekly() {
 #[test]
 fn a_cadence_of_the_recipients_own_stays() {
     let daily = settings("daily 08:00");
-    let chose = |preferences: Preferences| Facts { preferences, ..away() };
+    let chose = |preferences: Preferences| KeyFacts { preferences, ..away() };
     let own = Preferences { cadence: Some("daily 08:00".into()), ..Preferences::default() };
     assert_eq!(cadence(&daily, &chose(own)), "daily 08:00");
     let at = Preferences { at: Some("18:30".into()), ..Preferences::default() };
     assert_eq!(cadence(&daily, &chose(at)), "weekly mon 18:30", "the time of day is the recipient's");
     for (days, expected) in [(29, "daily 08:00"), (30, "weekly mon 08:00")] {
-        let facts = Facts { changed_at: Some(ago(days)), ..away() };
+        let facts = KeyFacts { changed_at: Some(ago(days)), ..away() };
         assert_eq!(cadence(&daily, &facts), expected, "a choice {days} days ago");
     }
 }
 
 #[test]
 fn without_evidence_nothing_changes() {
-    let of = |reading: Reading| Facts { reading, ..samples::facts() };
+    let of = |reading: EngagementTimes| KeyFacts { reading, ..samples::facts() };
     let reading = away().reading;
     for (why, settings, facts) in [
         ("adapt is off", DigestSettings { adapt: false, ..settings("daily 08:00") }, away()),
-        ("nobody was ever seen to read", settings("daily 08:00"), of(Reading { read_at: None, ..reading })),
-        ("four digests are too few", settings("daily 08:00"), of(Reading { fifth_unread_at: None, ..reading })),
+        ("nobody was ever seen to read", settings("daily 08:00"), of(EngagementTimes { read_at: None, ..reading })),
+        ("four digests are too few", settings("daily 08:00"), of(EngagementTimes { fifth_unread_at: None, ..reading })),
         (
             "29 days are too short",
             settings("daily 08:00"),
-            of(Reading { unread_since: Some(ago(30) + 1.seconds()), ..reading }),
+            of(EngagementTimes { unread_since: Some(ago(30) + 1.seconds()), ..reading }),
         ),
         ("nothing is known", settings("daily 08:00"), samples::facts()),
     ] {
@@ -88,26 +89,26 @@ fn without_evidence_nothing_changes() {
 #[test]
 fn the_words_say_why_the_cadence_is_weekly() {
     let facts = away();
-    let effective = Effective::new(&settings("daily 08:00"), &facts, now());
+    let effective = EffectiveSettings::new(&settings("daily 08:00"), &facts, now());
     assert_eq!(
         effective.adapted_words().as_deref(),
         Some("weekly mon 08:00 UTC, as nothing was opened since 2026-10-26 (adapt)")
     );
-    assert_eq!(Effective::new(&settings("weekly fri 09:00"), &facts, now()).adapted_words(), None);
+    assert_eq!(EffectiveSettings::new(&settings("weekly fri 09:00"), &facts, now()).adapted_words(), None);
 }
 
 /// Facts have an address, and are not printed. These parts are.
-fn parts() -> impl Strategy<Value = (Reading, Preferences, Option<Timestamp>)> {
+fn parts() -> impl Strategy<Value = (EngagementTimes, Preferences, Option<Timestamp>)> {
     let cadence = prop_oneof![Just("daily 08:00"), Just("weekly fri 09:00"), Just("instant")];
     (prop::array::uniform4(prop::option::of(0..60_i64)), prop::option::of(cadence)).prop_map(|(days, cadence)| {
         let [read_at, unread_since, fifth_unread_at, changed_at] = days.map(|days| days.map(ago));
         let preferences = Preferences { cadence: cadence.map(str::to_owned), ..Preferences::default() };
-        (Reading { read_at, unread_since, fifth_unread_at }, preferences, changed_at)
+        (EngagementTimes { read_at, unread_since, fifth_unread_at }, preferences, changed_at)
     })
 }
 
-fn facts((reading, preferences, changed_at): (Reading, Preferences, Option<Timestamp>)) -> Facts {
-    Facts { preferences, changed_at, reading, ..samples::facts() }
+fn facts((reading, preferences, changed_at): (EngagementTimes, Preferences, Option<Timestamp>)) -> KeyFacts {
+    KeyFacts { preferences, changed_at, reading, ..samples::facts() }
 }
 
 proptest! {
@@ -135,12 +136,12 @@ proptest! {
     fn an_opening_ends_it_whatever_was_before(parts in parts(), digests in 0..5_usize) {
         let facts = facts(parts);
         // Fewer than five digests came since the opening.
-        let reading = Reading {
+        let reading = EngagementTimes {
             read_at: Some(now()),
             unread_since: (digests > 0).then(now),
             fifth_unread_at: None,
         };
-        let facts = Facts { reading, ..facts };
+        let facts = KeyFacts { reading, ..facts };
         prop_assert_eq!(unread_since(&settings("daily 08:00"), &facts, now()), None);
     }
 
@@ -158,6 +159,6 @@ proptest! {
             std::iter::successors(Some(start), next).take_while(|at| *at <= start + (28 * 24).hours()).count()
         };
         let configured: Cadence = words.parse().unwrap();
-        prop_assert!(slots(&configured.weekly().unwrap()) <= slots(&configured));
+        prop_assert!(slots(&configured.weekly_replacement().unwrap()) <= slots(&configured));
     }
 }

@@ -4,9 +4,9 @@ use uuid::Uuid;
 
 use super::*;
 use crate::{
-    Key, Quiet,
-    pause::Paused,
-    records::{Preferences, Reason, Recipient},
+    Key, QuietHours,
+    pause::PauseDetails,
+    records::{Preferences, Recipient, SuppressionReason},
     rules::samples,
     step::Plan,
 };
@@ -22,7 +22,7 @@ fn window() -> Window {
     Window { key, digest_id: Uuid::nil(), opened_at: at("2026-03-01T10:00:00Z"), due_at: at(DUE) }
 }
 
-fn facts() -> Facts {
+fn facts() -> KeyFacts {
     let recipient = Recipient {
         tenant: "acme".into(),
         user: "ann".into(),
@@ -31,13 +31,13 @@ fn facts() -> Facts {
         zone: String::new(),
         locale: String::new(),
     };
-    Facts { recipient: Some(recipient), ..samples::facts() }
+    KeyFacts { recipient: Some(recipient), ..samples::facts() }
 }
 
 fn settings(cadence: &str, quiet: &[&str]) -> DigestSettings {
     DigestSettings {
         spread: Some(Duration::from_mins(15)),
-        quiet: Quiet::new(quiet.iter().map(|text| text.parse().unwrap()).collect()).unwrap(),
+        quiet: QuietHours::new(quiet.iter().map(|text| text.parse().unwrap()).collect()).unwrap(),
         ..DigestSettings::new("activity", cadence.parse().unwrap())
     }
 }
@@ -61,12 +61,12 @@ fn asked(now: &str, flushed: bool) -> ClaimInput {
 }
 
 /// An admission under today's limits.
-fn admit(settings: &DigestSettings, facts: &Facts, input: &ClaimInput, now: Timestamp) -> Admission {
+fn admit(settings: &DigestSettings, facts: &KeyFacts, input: &ClaimInput, now: Timestamp) -> AdmissionDecision {
     let limits = FrequencyLimits::new(settings, None, OverLimit::Defer);
     super::admit(settings, &limits, facts, input, now)
 }
 
-fn admit_at(facts: &Facts, now: &str) -> Admission {
+fn admit_at(facts: &KeyFacts, now: &str) -> AdmissionDecision {
     let input = asked(now, false);
     admit(&settings("daily 08:00", &[]), facts, &input, at(now))
 }
@@ -74,7 +74,7 @@ fn admit_at(facts: &Facts, now: &str) -> Admission {
 #[test]
 fn a_throttle_defers_to_its_end_and_a_flush_goes_past_it() {
     let settings = DigestSettings { throttle: Some(Duration::from_hours(1)), ..settings("instant", &[]) };
-    let facts = Facts {
+    let facts = KeyFacts {
         last_sent_at: Some(at("2026-03-02T07:30:00Z")),
         last_slot_at: Some(at("2026-03-02T07:30:00Z")),
         ..facts()
@@ -83,61 +83,62 @@ fn a_throttle_defers_to_its_end_and_a_flush_goes_past_it() {
         let input = asked(now, flushed);
         admit(&settings, &facts, &input, at(now))
     };
-    let later = Admission::Later {
+    let later = AdmissionDecision::Later {
         until: at("2026-03-02T08:30:00Z"),
         why: "throttled to one in 1h, the last at 2026-03-02T07:30:00Z -> 2026-03-02T08:30:00Z".into(),
         limit_ends_at: None,
     };
     assert_eq!(admitted(false, DUE), later);
-    assert_eq!(admitted(true, DUE), Admission::Admitted);
-    assert_eq!(admitted(false, "2026-03-02T08:30:00Z"), Admission::Admitted);
+    assert_eq!(admitted(true, DUE), AdmissionDecision::Admitted);
+    assert_eq!(admitted(false, "2026-03-02T08:30:00Z"), AdmissionDecision::Admitted);
 }
 
 #[test]
 fn a_known_recipient_who_wants_mail_is_admitted() {
-    assert_eq!(admit_at(&facts(), DUE), Admission::Admitted);
+    assert_eq!(admit_at(&facts(), DUE), AdmissionDecision::Admitted);
 }
 
 #[test]
 fn withdrawn_consent_outranks_everything_else() {
-    let facts = Facts { consent: false, recipient: None, suppressed: Some(Reason::HardBounce), ..facts() };
-    let Admission::Refused(closed) = admit_at(&facts, DUE) else { panic!("was admitted") };
-    assert_eq!(closed.outcome, Outcome::Skipped);
+    let facts =
+        KeyFacts { consent: false, recipient: None, suppressed: Some(SuppressionReason::HardBounce), ..facts() };
+    let AdmissionDecision::Refused(closed) = admit_at(&facts, DUE) else { panic!("was admitted") };
+    assert_eq!(closed.outcome, DigestOutcome::Skipped);
 }
 
 #[test]
 fn a_suppressed_address_gets_nothing() {
-    let facts = Facts { suppressed: Some(Reason::HardBounce), ..facts() };
-    let Admission::Refused(closed) = admit_at(&facts, DUE) else { panic!("was admitted") };
-    assert_eq!(closed.outcome, Outcome::Suppressed);
+    let facts = KeyFacts { suppressed: Some(SuppressionReason::HardBounce), ..facts() };
+    let AdmissionDecision::Refused(closed) = admit_at(&facts, DUE) else { panic!("was admitted") };
+    assert_eq!(closed.outcome, DigestOutcome::Suppressed);
 }
 
 #[test]
 fn a_pause_ends_at_the_next_good_moment() {
     let pause = |until: &str| Preferences { paused_until: Some(at(until)), ..Preferences::default() };
-    let admitted = |until: &str, now: &str| admit_at(&Facts { preferences: pause(until), ..facts() }, now);
+    let admitted = |until: &str, now: &str| admit_at(&KeyFacts { preferences: pause(until), ..facts() }, now);
     let at_midnight = "2026-03-05T00:00:00Z";
-    let Admission::Later { until, why, .. } = admitted(at_midnight, DUE) else { panic!("was admitted") };
+    let AdmissionDecision::Later { until, why, .. } = admitted(at_midnight, DUE) else { panic!("was admitted") };
     let share = until.duration_since(at("2026-03-05T08:00:00Z"));
     assert!(!share.is_negative() && share < SignedDuration::from_mins(15), "{until}");
     assert_eq!(why, format!("paused until {at_midnight}; not before 08:00 -> {until}"));
-    assert!(matches!(admitted(at_midnight, at_midnight), Admission::Later { until: u, .. } if u == until));
-    assert_eq!(admit_at(&facts(), &until.to_string()), Admission::Admitted);
+    assert!(matches!(admitted(at_midnight, at_midnight), AdmissionDecision::Later { until: u, .. } if u == until));
+    assert_eq!(admit_at(&facts(), &until.to_string()), AdmissionDecision::Admitted);
     // On the day of the deadline its time of day has come.
     let noon = "2026-03-02T12:00:00Z";
-    assert!(matches!(admitted(noon, DUE), Admission::Later { until, .. } if until == at(noon)));
-    assert_eq!(admitted(noon, noon), Admission::Admitted);
+    assert!(matches!(admitted(noon, DUE), AdmissionDecision::Later { until, .. } if until == at(noon)));
+    assert_eq!(admitted(noon, noon), AdmissionDecision::Admitted);
 }
 
 #[test]
 fn a_flushed_or_urgent_window_goes_out_when_the_pause_ends() {
     let until = at("2026-03-05T00:00:00Z");
     let preferences = Preferences { paused_until: Some(until), ..Preferences::default() };
-    let facts = Facts { preferences, ..facts() };
+    let facts = KeyFacts { preferences, ..facts() };
     let daily = settings("daily 08:00", &["22:00-07:00"]);
     for input in [asked(DUE, true), ClaimInput { urgent: true, ..asked(DUE, false) }] {
         let later = admit(&daily, &facts, &input, at(DUE));
-        assert!(matches!(later, Admission::Later { until: u, .. } if u == until), "{later:?}");
+        assert!(matches!(later, AdmissionDecision::Later { until: u, .. } if u == until), "{later:?}");
     }
 }
 
@@ -145,30 +146,37 @@ fn a_flushed_or_urgent_window_goes_out_when_the_pause_ends() {
 fn what_an_operator_released_by_name_goes_out_in_quiet_hours() {
     let night = settings("daily 08:00", &["22:00-07:00"]);
     let released = ClaimInput { released: true, ..asked(DUE, false) };
-    assert_eq!(admit(&night, &facts(), &released, at("2026-03-02T23:00:00Z")), Admission::Admitted);
+    assert_eq!(admit(&night, &facts(), &released, at("2026-03-02T23:00:00Z")), AdmissionDecision::Admitted);
     let throttled = DigestSettings { throttle: Some(Duration::from_hours(24)), ..night };
-    let facts = Facts { last_slot_at: Some(at(DUE)), ..facts() };
-    assert!(matches!(admit(&throttled, &facts, &released, at(DUE)), Admission::Later { .. }), "a throttle holds");
+    let facts = KeyFacts { last_slot_at: Some(at(DUE)), ..facts() };
+    assert!(
+        matches!(admit(&throttled, &facts, &released, at(DUE)), AdmissionDecision::Later { .. }),
+        "a throttle holds"
+    );
 }
 
 #[test]
 fn a_window_that_is_late_waits_for_its_time_of_day() {
     let admitted = |now: &str| admit(&settings("daily 08:00", &[]), &facts(), &asked(now, false), at(now));
-    assert_eq!(admitted("2026-03-02T23:30:00Z"), Admission::Admitted, "on the day of its slot");
-    let Admission::Later { until, .. } = admitted("2026-03-03T03:00:00Z") else { panic!("was admitted in the night") };
+    assert_eq!(admitted("2026-03-02T23:30:00Z"), AdmissionDecision::Admitted, "on the day of its slot");
+    let AdmissionDecision::Later { until, .. } = admitted("2026-03-03T03:00:00Z") else {
+        panic!("was admitted in the night")
+    };
     assert_eq!(until.to_string().get(..13), Some("2026-03-03T08"));
-    assert_eq!(admitted("2026-03-03T10:00:00Z"), Admission::Admitted);
+    assert_eq!(admitted("2026-03-03T10:00:00Z"), AdmissionDecision::Admitted);
 }
 
 #[test]
 fn a_throttle_of_a_day_ends_with_the_day_of_the_last_slot() {
     let daily = DigestSettings { throttle: Some(Duration::from_hours(24)), ..settings("daily 08:00", &[]) };
     let admitted = |last: &str| {
-        let facts = Facts { last_slot_at: Some(at(last)), ..facts() };
+        let facts = KeyFacts { last_slot_at: Some(at(last)), ..facts() };
         admit(&daily, &facts, &asked(DUE, false), at("2026-03-02T08:14:59Z"))
     };
-    assert_eq!(admitted("2026-03-01T23:59:59Z"), Admission::Admitted);
-    let Admission::Later { until, limit_ends_at, .. } = admitted("2026-03-02T00:00:00Z") else { panic!("admitted") };
+    assert_eq!(admitted("2026-03-01T23:59:59Z"), AdmissionDecision::Admitted);
+    let AdmissionDecision::Later { until, limit_ends_at, .. } = admitted("2026-03-02T00:00:00Z") else {
+        panic!("admitted")
+    };
     assert_eq!(until.to_string().get(..13), Some("2026-03-03T08"));
     assert_eq!(limit_ends_at, None, "it allows a digest in each slot, so that the slot counts");
 }
@@ -176,23 +184,26 @@ fn a_throttle_of_a_day_ends_with_the_day_of_the_last_slot() {
 #[test]
 fn a_digest_that_a_longer_limit_puts_off_counts_from_its_end() {
     let limits = DigestSettings { throttle: Some(Duration::from_mins(90)), ..settings("hourly", &[]) };
-    let facts = Facts { last_slot_at: Some(at("2026-03-02T07:00:00Z")), ..facts() };
+    let facts = KeyFacts { last_slot_at: Some(at("2026-03-02T07:00:00Z")), ..facts() };
     let later = admit(&limits, &facts, &asked(DUE, false), at(DUE));
     let ends_at = at("2026-03-02T08:30:00Z");
-    assert!(matches!(later, Admission::Later { limit_ends_at, .. } if limit_ends_at == Some(ends_at)), "{later:?}");
+    assert!(
+        matches!(later, AdmissionDecision::Later { limit_ends_at, .. } if limit_ends_at == Some(ends_at)),
+        "{later:?}"
+    );
 }
 
 #[test]
 fn a_limit_of_whole_days_lets_each_key_go_at_its_own_second() {
     let settings = DigestSettings::new("activity", "instant".parse().unwrap());
     let limits = FrequencyLimits { throttle: Some(Duration::from_hours(24)), ..FrequencyLimits::default() };
-    let facts = Facts { last_slot_at: Some(at("2026-03-02T07:00:00Z")), ..facts() };
+    let facts = KeyFacts { last_slot_at: Some(at("2026-03-02T07:00:00Z")), ..facts() };
     let ends: std::collections::BTreeSet<_> = (0..60)
         .map(|user| {
             let key = Key::new("acme".into(), "activity".into(), format!("u{user}")).unwrap();
             let input = ClaimInput { window: Window { key, ..window() }, ..asked(DUE, false) };
             match super::admit(&settings, &limits, &facts, &input, at(DUE)) {
-                Admission::Later { until, why, .. } => {
+                AdmissionDecision::Later { until, why, .. } => {
                     assert!(
                         why.ends_with(&format!("-> 2026-03-03T00:00:00Z; spread -> {until}"))
                             || until == at("2026-03-03T00:00:00Z"),
@@ -223,8 +234,9 @@ impl Open {
         let settings = settings(cadence, &["sat-sun 00:00-24:00"]);
         let key = Key::new("acme".into(), name.into(), "ann".into()).unwrap();
         let facts = facts();
-        let effective = Effective::new(&settings, &facts, opened_at);
-        let due_at = Timing::new(&settings, &key, &effective).deadline(&settings.cadence, None, opened_at).at;
+        let effective = EffectiveSettings::new(&settings, &facts, opened_at);
+        let due_at =
+            DeadlineTiming::new(&settings, &key, &effective).cadence_deadline(&settings.cadence, None, opened_at).at;
         let window = Window { key, digest_id: Uuid::nil(), opened_at, due_at };
         Self { name, settings, window, asks_at: due_at, limit_ended_at: None }
     }
@@ -251,22 +263,22 @@ fn weeks_under_a_cap(limits: &FrequencyLimits, types: [(&'static str, &str); 2])
         };
         let zone = jiff::tz::TimeZone::UTC;
         let mut admission = super::admit(settings, limits, &facts(), &input, now);
-        if admission == Admission::Admitted {
+        if admission == AdmissionDecision::Admitted {
             let cap = limits.cap.unwrap();
             let since = crate::rules::limit::limit_since(now, cap.within, &zone);
             let counts_from = |(of, at, slot): &(&str, Timestamp, Timestamp)| if of == name { *slot } else { *at };
             if let Some(oldest) = sent.iter().map(counts_from).filter(|at| *at > since).max() {
-                admission = capped(settings, limits, &facts(), &input, oldest, now);
+                admission = decide_capped(settings, limits, &facts(), &input, oldest, now);
             }
         }
         let opened = match admission {
-            Admission::Admitted => {
+            AdmissionDecision::Admitted => {
                 let ended_at = limits.counted_end(&settings.cadence, window.due_at, *limit_ended_at, &zone);
                 let slot = crate::rules::limit::counts_from(&settings.cadence, window.due_at, ended_at, now);
                 sent.push((name, now, slot.unwrap()));
                 Some(Open::new(name, &settings.cadence.to_string(), now))
             }
-            Admission::Later { until, limit_ends_at, .. } => {
+            AdmissionDecision::Later { until, limit_ends_at, .. } => {
                 assert!(until > now, "{name} at {now}");
                 (open[0].asks_at, open[0].limit_ended_at) = (until, open[0].limit_ended_at.max(limit_ends_at));
                 None
@@ -282,7 +294,7 @@ fn weeks_under_a_cap(limits: &FrequencyLimits, types: [(&'static str, &str); 2])
 #[test]
 fn a_cap_of_one_a_day_starves_no_type_whose_slot_comes_later_in_the_day() {
     let within = Duration::from_hours(24);
-    let cap = Some(crate::settings::Cap { most: 1, within });
+    let cap = Some(crate::settings::DigestCap { most: 1, within });
     let limits = FrequencyLimits { cap, ..FrequencyLimits::default() };
     let sent = weeks_under_a_cap(&limits, [("news", "daily 07:00"), ("activity", "daily 08:00")]);
     let days: std::collections::BTreeSet<_> = sent.iter().map(|(_, at)| at.to_string()[..10].to_owned()).collect();
@@ -301,7 +313,7 @@ fn a_cap_of_one_a_day_starves_no_type_whose_slot_comes_later_in_the_day() {
 #[test]
 fn a_digest_that_a_cap_puts_off_past_its_next_slot_counts_from_the_end() {
     let (daily, utc) = ("daily 08:00".parse().unwrap(), jiff::tz::TimeZone::UTC);
-    let cap = Some(crate::settings::Cap { most: 1, within: Duration::from_hours(24) });
+    let cap = Some(crate::settings::DigestCap { most: 1, within: Duration::from_hours(24) });
     let limits = FrequencyLimits { cap, ..FrequencyLimits::default() };
     for (ended, counts) in [("2026-03-02T20:00:00Z", false), ("2026-03-03T08:00:00Z", true)] {
         let end = limits.counted_end(&daily, at(DUE), Some(at(ended)), &utc);
@@ -311,21 +323,23 @@ fn a_digest_that_a_cap_puts_off_past_its_next_slot_counts_from_the_end() {
 
 #[test]
 fn an_unknown_recipient_is_retried_hourly_and_ends_after_seven_days() {
-    let facts = Facts { recipient: None, ..facts() };
+    let facts = KeyFacts { recipient: None, ..facts() };
     for (now, next) in [
         ("2026-03-02T08:00:00Z", "2026-03-02T08:01:00Z"),
         ("2026-03-02T08:08:00Z", "2026-03-02T08:16:00Z"),
         ("2026-03-04T08:00:00Z", "2026-03-04T09:00:00Z"),
     ] {
-        assert!(matches!(admit_at(&facts, now), Admission::Unknown { until, .. } if until == at(next)));
+        assert!(matches!(admit_at(&facts, now), AdmissionDecision::Unknown { until, .. } if until == at(next)));
     }
-    let Admission::Refused(closed) = admit_at(&facts, "2026-03-09T08:00:00Z") else { panic!("still waiting") };
-    assert_eq!(closed.outcome, Outcome::Unknown);
+    let AdmissionDecision::Refused(closed) = admit_at(&facts, "2026-03-09T08:00:00Z") else { panic!("still waiting") };
+    assert_eq!(closed.outcome, DigestOutcome::Unknown);
     // A pause may have held the window for longer: the days count from the first look.
     let (now, until) = (at("2026-03-20T08:00:00Z"), at("2026-03-20T08:01:00Z"));
     let first = ClaimInput { unknown_since: None, ..asked("2026-03-20T08:00:00Z", false) };
     let admission = admit(&settings("daily 08:00", &[]), &facts, &first, now);
-    assert!(matches!(admission, Admission::Unknown { since, until: next, .. } if (since, next) == (now, until)));
+    assert!(
+        matches!(admission, AdmissionDecision::Unknown { since, until: next, .. } if (since, next) == (now, until))
+    );
 }
 
 #[test]
@@ -337,27 +351,28 @@ fn a_digest_type_without_a_table_waits_as_long_and_ends_with_that_reason() {
         ("2026-03-02T08:08:00Z", "2026-03-02T08:16:00Z"),
         ("2026-03-04T08:00:00Z", "2026-03-04T09:00:00Z"),
     ] {
-        let later = Admission::Unknown { since: at(DUE), until: at(next), why: why.to_owned() };
+        let later = AdmissionDecision::Unknown { since: at(DUE), until: at(next), why: why.to_owned() };
         assert_eq!(admit_without_table(&facts(), &asked(now, false), at(now)), later);
     }
     let over = at("2026-03-09T08:00:00Z");
-    let closed = Closed { outcome: Outcome::Unknown, why: format!("for seven days there was no table: {why}") };
-    assert_eq!(admit_without_table(&facts(), &asked(DUE, false), over), Admission::Refused(closed));
-    let opted_out = Facts { consent: false, ..facts() };
-    let Admission::Refused(closed) = admit_without_table(&opted_out, &asked(DUE, false), at(DUE)) else {
+    let closed =
+        WindowEnd { outcome: DigestOutcome::Unknown, why: format!("for seven days there was no table: {why}") };
+    assert_eq!(admit_without_table(&facts(), &asked(DUE, false), over), AdmissionDecision::Refused(closed));
+    let opted_out = KeyFacts { consent: false, ..facts() };
+    let AdmissionDecision::Refused(closed) = admit_without_table(&opted_out, &asked(DUE, false), at(DUE)) else {
         panic!("it waits")
     };
-    assert_eq!(closed.outcome, Outcome::Skipped);
+    assert_eq!(closed.outcome, DigestOutcome::Skipped);
     let until = at("2026-03-12T00:00:00Z");
     let paused = Preferences { paused_until: Some(until), ..Preferences::default() };
-    let later = admit_without_table(&Facts { preferences: paused, ..facts() }, &asked(DUE, false), over);
-    assert!(matches!(later, Admission::Later { until: said, .. } if said == until), "{later:?}");
+    let later = admit_without_table(&KeyFacts { preferences: paused, ..facts() }, &asked(DUE, false), over);
+    assert!(matches!(later, AdmissionDecision::Later { until: said, .. } if said == until), "{later:?}");
 }
 
 #[test]
 fn a_window_that_was_planned_without_its_table_is_planned_again_when_the_table_is_there() {
     let input = ClaimInput { revision: Plan::PROVISIONAL, ..asked(DUE, false) };
-    assert_eq!(admit(&settings("daily 08:00", &[]), &facts(), &input, at(DUE)), Admission::Changed);
+    assert_eq!(admit(&settings("daily 08:00", &[]), &facts(), &input, at(DUE)), AdmissionDecision::Changed);
 }
 
 #[test]
@@ -365,11 +380,11 @@ fn a_directory_elsewhere_says_why_it_has_no_recipient() {
     let why = "the answer has no usable zone";
     let facts = facts().without_recipient(why.to_owned());
     let later = admit_at(&facts, DUE);
-    assert!(matches!(&later, Admission::Unknown { why: said, .. } if said == why), "{later:?}");
-    let Admission::Refused(closed) = admit_at(&facts, "2026-03-09T08:00:00Z") else { panic!("still waiting") };
+    assert!(matches!(&later, AdmissionDecision::Unknown { why: said, .. } if said == why), "{later:?}");
+    let AdmissionDecision::Refused(closed) = admit_at(&facts, "2026-03-09T08:00:00Z") else { panic!("still waiting") };
     assert_eq!(
         (closed.outcome, closed.why),
-        (Outcome::Unknown, format!("for seven days there was no recipient: {why}"))
+        (DigestOutcome::Unknown, format!("for seven days there was no recipient: {why}"))
     );
 }
 
@@ -381,9 +396,9 @@ fn never_is_never_also_when_an_operator_flushes() {
         ("daily 08:00", Some("never".to_owned()), "never: the recipient chose a cadence that sends nothing"),
     ] {
         let preferences = Preferences { cadence: chosen, ..Preferences::default() };
-        let facts = Facts { preferences, ..facts() };
-        let closed = Closed { outcome: Outcome::Skipped, why: why.to_owned() };
-        assert_eq!(admit(&settings(cadence, &[]), &facts, &input, at(DUE)), Admission::Refused(closed));
+        let facts = KeyFacts { preferences, ..facts() };
+        let closed = WindowEnd { outcome: DigestOutcome::Skipped, why: why.to_owned() };
+        assert_eq!(admit(&settings(cadence, &[]), &facts, &input, at(DUE)), AdmissionDecision::Refused(closed));
     }
 }
 
@@ -392,14 +407,16 @@ fn a_late_window_waits_for_quiet_hours_and_spread() {
     let night = settings("daily 08:00", &["22:00-07:00"]);
     let mut input = asked(DUE, false);
     let now = at("2026-03-02T23:00:00Z");
-    let Admission::Later { until, why, .. } = admit(&night, &facts(), &input, now) else { panic!("was admitted") };
+    let AdmissionDecision::Later { until, why, .. } = admit(&night, &facts(), &input, now) else {
+        panic!("was admitted")
+    };
     let spread = until.duration_since(at("2026-03-03T08:00:00Z"));
     assert!(!spread.is_negative() && spread < SignedDuration::from_mins(15), "{until}");
     assert_eq!(why, format!("quiet until Tue 07:00; not before 08:00 -> {until}"));
-    assert_eq!(admit(&night, &facts(), &input, until), Admission::Admitted);
+    assert_eq!(admit(&night, &facts(), &input, until), AdmissionDecision::Admitted);
     // An operator's flush goes past them.
     input.flushed = true;
-    assert_eq!(admit(&night, &facts(), &input, now), Admission::Admitted);
+    assert_eq!(admit(&night, &facts(), &input, now), AdmissionDecision::Admitted);
 }
 
 #[test]
@@ -408,10 +425,10 @@ fn quiet_hours_that_are_younger_than_a_deadline_do_not_move_it() {
         let input = ClaimInput { unknown_since: None, ..asked(now, false) };
         admit(&settings("daily 08:00", &["07:00-09:00"]), &facts(), &input, at(now))
     };
-    assert_eq!(admitted(DUE), Admission::Admitted);
-    assert_eq!(admitted("2026-03-02T08:01:00Z"), Admission::Admitted);
+    assert_eq!(admitted(DUE), AdmissionDecision::Admitted);
+    assert_eq!(admitted("2026-03-02T08:01:00Z"), AdmissionDecision::Admitted);
     let late = admitted("2026-03-02T08:01:01Z");
-    assert!(matches!(&late, Admission::Later { why, .. } if why.starts_with("quiet until 09:00")), "{late:?}");
+    assert!(matches!(&late, AdmissionDecision::Later { why, .. } if why.starts_with("quiet until 09:00")), "{late:?}");
 }
 
 #[test]
@@ -421,14 +438,16 @@ fn a_throttle_that_skips_ends_the_window() {
         throttled: OverLimit::Skip,
         ..settings("instant", &[])
     };
-    let facts = Facts {
+    let facts = KeyFacts {
         last_sent_at: Some(at("2026-03-02T07:30:00Z")),
         last_slot_at: Some(at("2026-03-02T07:30:00Z")),
         ..facts()
     };
-    let Admission::Refused(closed) = admit(&skips, &facts, &asked(DUE, false), at(DUE)) else { panic!("not skipped") };
-    assert_eq!(closed.outcome, Outcome::Throttled);
-    assert_eq!(admit(&skips, &facts, &asked(DUE, true), at(DUE)), Admission::Admitted);
+    let AdmissionDecision::Refused(closed) = admit(&skips, &facts, &asked(DUE, false), at(DUE)) else {
+        panic!("not skipped")
+    };
+    assert_eq!(closed.outcome, DigestOutcome::Throttled);
+    assert_eq!(admit(&skips, &facts, &asked(DUE, true), at(DUE)), AdmissionDecision::Admitted);
 }
 
 #[test]
@@ -439,15 +458,15 @@ fn a_throttle_that_skips_ends_no_urgent_window() {
         ..settings("instant", &[])
     };
     let urgent = ClaimInput { urgent: true, ..asked(DUE, false) };
-    let sent = |last: &str| Facts { last_sent_at: Some(at(last)), last_slot_at: Some(at(last)), ..facts() };
-    assert_eq!(admit(&skips, &sent("2026-03-02T07:30:00Z"), &urgent, at(DUE)), Admission::Admitted);
+    let sent = |last: &str| KeyFacts { last_sent_at: Some(at(last)), last_slot_at: Some(at(last)), ..facts() };
+    assert_eq!(admit(&skips, &sent("2026-03-02T07:30:00Z"), &urgent, at(DUE)), AdmissionDecision::Admitted);
     let soon = admit(&skips, &sent("2026-03-02T07:59:30Z"), &urgent, at(DUE));
-    assert!(matches!(soon, Admission::Later { until, .. } if until == at("2026-03-02T08:00:30Z")), "{soon:?}");
+    assert!(matches!(soon, AdmissionDecision::Later { until, .. } if until == at("2026-03-02T08:00:30Z")), "{soon:?}");
 }
 
 #[test]
 fn a_window_keeps_the_limits_that_it_was_planned_with() {
-    let facts = Facts {
+    let facts = KeyFacts {
         last_sent_at: Some(at("2026-03-02T07:30:00Z")),
         last_slot_at: Some(at("2026-03-02T07:30:00Z")),
         ..facts()
@@ -457,10 +476,10 @@ fn a_window_keeps_the_limits_that_it_was_planned_with() {
     let strict = DigestSettings { throttle, throttled: OverLimit::Skip, ..daily.clone() };
     let limits = |settings| FrequencyLimits::new(settings, None, OverLimit::Defer);
     let admitted = |planned, today| super::admit(today, &limits(planned), &facts, &asked(DUE, false), at(DUE));
-    assert_eq!(admitted(&daily, &strict), Admission::Admitted);
-    assert_eq!(admitted(&daily, &never), Admission::Admitted);
-    for (planned, outcome) in [(&strict, Outcome::Throttled), (&never, Outcome::Skipped)] {
-        let Admission::Refused(closed) = admitted(planned, &daily) else { panic!("was admitted") };
+    assert_eq!(admitted(&daily, &strict), AdmissionDecision::Admitted);
+    assert_eq!(admitted(&daily, &never), AdmissionDecision::Admitted);
+    for (planned, outcome) in [(&strict, DigestOutcome::Throttled), (&never, DigestOutcome::Skipped)] {
+        let AdmissionDecision::Refused(closed) = admitted(planned, &daily) else { panic!("was admitted") };
         assert_eq!(closed.outcome, outcome);
     }
 }
@@ -471,76 +490,82 @@ fn an_urgent_window_skips_throttle_and_quiet_hours_but_no_pause() {
         DigestSettings { throttle: Some(Duration::from_hours(1)), ..settings("daily 08:00", &["22:00-07:00"]) };
     let urgent = ClaimInput { urgent: true, ..asked(DUE, false) };
     let night = at("2026-03-02T23:00:00Z");
-    let sent = |last: &str| Facts { last_sent_at: Some(at(last)), last_slot_at: Some(at(last)), ..facts() };
-    assert_eq!(admit(&strict, &sent("2026-03-02T22:59:00Z"), &urgent, night), Admission::Admitted);
+    let sent = |last: &str| KeyFacts { last_sent_at: Some(at(last)), last_slot_at: Some(at(last)), ..facts() };
+    assert_eq!(admit(&strict, &sent("2026-03-02T22:59:00Z"), &urgent, night), AdmissionDecision::Admitted);
     assert_eq!(
         admit(&strict, &sent("2026-03-02T22:59:01Z"), &urgent, night),
-        Admission::later(
+        AdmissionDecision::later(
             at("2026-03-02T23:00:01Z"),
             "urgent, a minute after the last digest -> 2026-03-02T23:00:01Z".into()
         )
     );
     let until = at("2026-03-05T00:00:00Z");
     let preferences = Preferences { paused_until: Some(until), ..Preferences::default() };
-    let paused = Facts { preferences, ..facts() };
-    assert!(matches!(admit(&strict, &paused, &urgent, night), Admission::Later { until: u, .. } if u == until));
+    let paused = KeyFacts { preferences, ..facts() };
+    assert!(matches!(admit(&strict, &paused, &urgent, night), AdmissionDecision::Later { until: u, .. } if u == until));
 }
 
 #[test]
 fn a_changed_preference_causes_a_new_plan_unless_flushed_or_urgent() {
-    let chose = Facts { revision: 1, ..facts() };
-    assert_eq!(admit_at(&chose, DUE), Admission::Changed);
-    assert_eq!(admit(&settings("daily 08:00", &[]), &chose, &asked(DUE, true), at(DUE)), Admission::Admitted);
+    let chose = KeyFacts { revision: 1, ..facts() };
+    assert_eq!(admit_at(&chose, DUE), AdmissionDecision::Changed);
+    assert_eq!(admit(&settings("daily 08:00", &[]), &chose, &asked(DUE, true), at(DUE)), AdmissionDecision::Admitted);
 }
 
 #[test]
 fn quiet_hours_of_a_recipient_replace_those_of_the_digest_type() {
     let preferences = Preferences { quiet: Some(Vec::new()), ..Preferences::default() };
-    let awake = Facts { preferences, ..facts() };
+    let awake = KeyFacts { preferences, ..facts() };
     let night = at("2026-03-02T23:00:00Z");
     let strict = settings("daily 08:00", &["22:00-07:00"]);
-    assert_eq!(admit(&strict, &awake, &asked(DUE, false), night), Admission::Admitted);
+    assert_eq!(admit(&strict, &awake, &asked(DUE, false), night), AdmissionDecision::Admitted);
 }
 
 #[test]
 fn an_urgent_window_is_never_later_than_an_ordinary_one() {
     let urgent = ClaimInput { urgent: true, ..asked(DUE, false) };
-    let sent = |last: &str| Facts { last_sent_at: Some(at(last)), last_slot_at: Some(at(last)), ..facts() };
+    let sent = |last: &str| KeyFacts { last_sent_at: Some(at(last)), last_slot_at: Some(at(last)), ..facts() };
     // Nothing is in the way, not even the digest of a moment ago.
-    assert_eq!(admit(&settings("instant", &[]), &sent("2026-03-02T07:59:59Z"), &urgent, at(DUE)), Admission::Admitted);
+    assert_eq!(
+        admit(&settings("instant", &[]), &sent("2026-03-02T07:59:59Z"), &urgent, at(DUE)),
+        AdmissionDecision::Admitted
+    );
     // The throttle is over before the minute is.
     let quick = DigestSettings { throttle: Some(Duration::from_secs(10)), ..settings("instant", &[]) };
     let admission = admit(&quick, &sent("2026-03-02T07:59:55Z"), &urgent, at(DUE));
-    assert!(matches!(admission, Admission::Later { until, .. } if until == at("2026-03-02T08:00:05Z")));
+    assert!(matches!(admission, AdmissionDecision::Later { until, .. } if until == at("2026-03-02T08:00:05Z")));
     // Both are over at once, and the throttle is the reason.
     let minute = DigestSettings { throttle: Some(Duration::from_mins(1)), ..settings("instant", &[]) };
     let admission = admit(&minute, &sent("2026-03-02T07:59:55Z"), &urgent, at(DUE));
-    assert!(matches!(&admission, Admission::Later { why, .. } if why.starts_with("throttled")), "{admission:?}");
+    assert!(
+        matches!(&admission, AdmissionDecision::Later { why, .. } if why.starts_with("throttled")),
+        "{admission:?}"
+    );
 }
 
 #[test]
 fn an_operators_pause_stops_flushed_and_urgent_windows_too() {
-    let paused = |until: Option<&str>| Paused {
+    let paused = |until: Option<&str>| PauseDetails {
         by: "ann".into(),
         why: "wrong prices".into(),
         since: at("2026-03-01T08:00:00Z"),
         until: until.map(at),
     };
-    let stopped = Facts { pause: Some(paused(None)), ..facts() };
+    let stopped = KeyFacts { pause: Some(paused(None)), ..facts() };
     let daily = settings("daily 08:00", &[]);
     let urgent = ClaimInput { urgent: true, ..asked(DUE, false) };
     for input in [asked(DUE, false), asked(DUE, true), urgent] {
-        let Admission::Paused(pause) = admit(&daily, &stopped, &input, at(DUE)) else { panic!("was admitted") };
+        let AdmissionDecision::Paused(pause) = admit(&daily, &stopped, &input, at(DUE)) else { panic!("was admitted") };
         assert_eq!(Some(pause.paused), stopped.pause);
     }
     let until = Some("2026-03-02T09:00:00Z");
-    let until = Facts { pause: Some(paused(until)), ..facts() };
-    assert!(matches!(admit_at(&until, "2026-03-02T08:59:59Z"), Admission::Paused(_)));
-    assert_eq!(admit_at(&until, "2026-03-02T09:00:00Z"), Admission::Admitted);
+    let until = KeyFacts { pause: Some(paused(until)), ..facts() };
+    assert!(matches!(admit_at(&until, "2026-03-02T08:59:59Z"), AdmissionDecision::Paused(_)));
+    assert_eq!(admit_at(&until, "2026-03-02T09:00:00Z"), AdmissionDecision::Admitted);
 
     // The ledger says at once that nothing will be sent.
-    let opted_out = Facts { consent: false, ..stopped.clone() };
-    assert!(matches!(admit_at(&opted_out, DUE), Admission::Refused(_)));
-    let unknown = Facts { recipient: None, ..stopped };
-    assert!(matches!(admit_at(&unknown, DUE), Admission::Paused(_)));
+    let opted_out = KeyFacts { consent: false, ..stopped.clone() };
+    assert!(matches!(admit_at(&opted_out, DUE), AdmissionDecision::Refused(_)));
+    let unknown = KeyFacts { recipient: None, ..stopped };
+    assert!(matches!(admit_at(&unknown, DUE), AdmissionDecision::Paused(_)));
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::json;
 
 use super::*;
-use crate::settings::{Categories, CategorySettings, Section};
+use crate::settings::{CategorySettings, DigestCategories, SectionHeading};
 
 fn at(milliseconds: i64) -> Timestamp {
     Timestamp::from_millisecond(1_800_000_000_000 + milliseconds).unwrap()
@@ -23,12 +23,12 @@ fn on(id: &str, entity_id: &str, milliseconds: i64) -> Event {
         occurred_at: at(milliseconds),
         counts: BTreeMap::new(),
         urgent: false,
-        payload: Payload::default(),
+        payload: EventPayload::default(),
     }
 }
 
 fn by(id: &str, actor: &str, title: &str, milliseconds: i64) -> Event {
-    let payload = Payload::from_iter([("title".to_owned(), json!(title))]);
+    let payload = EventPayload::from_iter([("title".to_owned(), json!(title))]);
     Event { actor: actor.to_owned(), payload, ..on(id, "plans", milliseconds) }
 }
 
@@ -40,12 +40,12 @@ fn named(counts: &[(&str, i64)]) -> BTreeMap<String, i64> {
     counts.iter().map(|&(name, count)| (name.to_owned(), count)).collect()
 }
 
-fn with(events: &[Event], groups: u32, items: u32, categories: &Categories) -> Contents {
-    contents(events, at(60_000), Shown { groups, items, categories })
+fn with(events: &[Event], groups: u32, items: u32, categories: &DigestCategories) -> DigestContents {
+    digest_contents(events, at(60_000), DisplayLimits { groups, items, categories })
 }
 
-fn of(events: &[Event]) -> Contents {
-    with(events, 50, 3, &Categories::default())
+fn of(events: &[Event]) -> DigestContents {
+    with(events, 50, 3, &DigestCategories::default())
 }
 
 #[test]
@@ -75,9 +75,9 @@ fn groups_rank_by_number_then_latest_event_then_bytes() {
 #[test]
 fn the_priority_of_a_category_comes_first_and_names_the_section() {
     let events = [on("1", "a", 0), on("2", "a", 1), Event { category: "bill".to_owned(), ..on("3", "b", 0) }];
-    let section = Some(Section::new("bill", "Money"));
+    let section = Some(SectionHeading::new("bill", "Money"));
     let bill = CategorySettings { section: section.clone(), priority: 1, ..CategorySettings::default() };
-    let lines = with(&events, 50, 3, &Categories::from_iter([("bill", bill)])).lines;
+    let lines = with(&events, 50, 3, &DigestCategories::from_iter([("bill", bill)])).lines;
     let placed: Vec<_> = lines.into_iter().map(|line| (line.category, line.section)).collect();
     assert_eq!(placed, [("bill".to_owned(), section), ("comment".to_owned(), None)]);
 }
@@ -89,7 +89,7 @@ fn totals_cover_the_groups_that_are_not_shown() {
         counting("2", "a", &[("critical", 3)]),
         counting("3", "b", &[("critical", 5)]),
     ];
-    let contents = with(&events, 1, 3, &Categories::default());
+    let contents = with(&events, 1, 3, &DigestCategories::default());
     assert_eq!(
         (contents.claimed_at, contents.items, contents.groups, contents.lines.len()),
         (Some(at(60_000)), 3, 2, 1)
@@ -132,8 +132,13 @@ fn a_line_names_three_actors_by_their_latest_events() {
 #[test]
 fn times_are_cut_to_milliseconds() {
     let fine = Event { occurred_at: at(7) + jiff::SignedDuration::from_micros(900), ..on("1", "a", 0) };
-    let line =
-        contents(&[fine], at(8), Shown { groups: 1, items: 1, categories: &Categories::default() }).lines.remove(0);
+    let line = digest_contents(
+        &[fine],
+        at(8),
+        DisplayLimits { groups: 1, items: 1, categories: &DigestCategories::default() },
+    )
+    .lines
+    .remove(0);
     assert_eq!((line.first_at, line.last_at, line.latest[0].at), (at(7), at(7), at(7)));
 }
 
@@ -147,8 +152,9 @@ fn events_of_which_a_reader_reads_the_same_are_one_item() {
         by("e", "Cy", "Fix", 0),
     ];
     let told = |most| {
-        let items = with(&events, 50, most, &Categories::default()).lines.remove(0).latest;
-        let told = |item: Item| (item.count, item.at, item.actor, item.payload["title"].as_str().map(str::to_owned));
+        let items = with(&events, 50, most, &DigestCategories::default()).lines.remove(0).latest;
+        let told =
+            |item: LineItem| (item.count, item.at, item.actor, item.payload["title"].as_str().map(str::to_owned));
         items.into_iter().map(told).collect::<Vec<_>>()
     };
     let expected = [(1, 4, "Ann", "Test"), (2, 3, "Ann", "Fix"), (1, 2, "Bo", "Fix"), (1, 0, "Cy", "Fix")]
@@ -168,7 +174,7 @@ fn events_with_other_excerpts_or_links_are_items_of_their_own() {
     let url = |url: &str| ("url", json!(url));
     let excerpt = |excerpt: &str| ("excerpt", json!(excerpt));
     let counts = |events: &[Event]| -> Vec<u64> {
-        with(events, 50, 9, &Categories::default()).lines.remove(0).latest.iter().map(|item| item.count).collect()
+        with(events, 50, 9, &DigestCategories::default()).lines.remove(0).latest.iter().map(|item| item.count).collect()
     };
     for (others, folded) in [
         ([vec![excerpt("Too late.")], vec![excerpt("Too early.")], vec![]], vec![1, 1, 1]),

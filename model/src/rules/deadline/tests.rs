@@ -7,7 +7,7 @@ use super::*;
 fn settings(spread: Option<u64>, quiet: &[&str]) -> DigestSettings {
     DigestSettings {
         spread: spread.map(Duration::from_secs),
-        quiet: Quiet::new(quiet.iter().map(|text| text.parse().unwrap()).collect()).unwrap(),
+        quiet: QuietHours::new(quiet.iter().map(|text| text.parse().unwrap()).collect()).unwrap(),
         ..DigestSettings::new("activity", Cadence::Never)
     }
 }
@@ -16,8 +16,8 @@ fn key(user: &str) -> Key {
     Key::new("acme".into(), "activity".into(), user.into()).unwrap()
 }
 
-fn berlin(settings: &DigestSettings) -> Effective {
-    Effective {
+fn berlin(settings: &DigestSettings) -> EffectiveSettings {
+    EffectiveSettings {
         cadence: settings.cadence.clone(),
         chosen: false,
         adapted: None,
@@ -31,8 +31,8 @@ fn berlin(settings: &DigestSettings) -> Effective {
 fn why(cadence: &str, opened_at: &str, spread: Option<u64>, quiet: &[&str]) -> String {
     let settings = settings(spread, quiet);
     let zone = berlin(&settings);
-    let timing = Timing::new(&settings, &key("ann"), &zone);
-    let deadline = timing.deadline(&cadence.parse().unwrap(), None, opened_at.parse().unwrap());
+    let timing = DeadlineTiming::new(&settings, &key("ann"), &zone);
+    let deadline = timing.cadence_deadline(&cadence.parse().unwrap(), None, opened_at.parse().unwrap());
     assert!(deadline.why.ends_with(&format!("-> {}", deadline.at)), "{}", deadline.why);
     deadline.why
 }
@@ -87,7 +87,7 @@ fn quiet_hours_end_even_if_each_spread_leads_into_the_next() {
 fn a_spread_is_constant_for_a_key_and_even_over_keys() {
     let settings = settings(Some(600), &[]);
     let zone = berlin(&settings);
-    let offset = |user: &str| Timing::new(&settings, &key(user), &zone).offset.unwrap();
+    let offset = |user: &str| DeadlineTiming::new(&settings, &key(user), &zone).offset.unwrap();
     assert_eq!(offset("ann"), offset("ann"));
     let mut minutes = [0; 10];
     for user in 0..10_000 {

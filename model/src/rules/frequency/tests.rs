@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use super::*;
 use crate::{
-    Quiet,
-    rules::{InForce, samples},
+    QuietHours,
+    rules::{EffectiveSchedule, samples},
     step::Plan,
 };
 
 const NOW: &str = "2026-03-02T08:00:00Z";
 const DUE: &str = "2026-03-02T09:00:00Z";
 const WHY: &str = "after 1h -> 2026-03-02T09:00:00Z";
-const CAP: Option<Cap> = Some(Cap { most: 2, within: Duration::from_hours(5) });
+const CAP: Option<DigestCap> = Some(DigestCap { most: 2, within: Duration::from_hours(5) });
 
 fn at(text: &str) -> Timestamp {
     text.parse().unwrap()
@@ -27,14 +27,14 @@ fn key() -> Key {
     "acme/activity/ann".parse().unwrap()
 }
 
-fn facts(last_sent_at: &str) -> Facts {
-    Facts { last_sent_at: Some(at(last_sent_at)), last_slot_at: Some(at(last_sent_at)), ..samples::facts() }
+fn facts(last_sent_at: &str) -> KeyFacts {
+    KeyFacts { last_sent_at: Some(at(last_sent_at)), last_slot_at: Some(at(last_sent_at)), ..samples::facts() }
 }
 
 fn settings(quiet: &[&str]) -> DigestSettings {
     DigestSettings {
         throttle: Some(Duration::from_hours(4)),
-        quiet: Quiet::new(quiet.iter().map(|text| text.parse().unwrap()).collect()).unwrap(),
+        quiet: QuietHours::new(quiet.iter().map(|text| text.parse().unwrap()).collect()).unwrap(),
         ..DigestSettings::new("activity", "after 1h".parse().unwrap())
     }
 }
@@ -45,9 +45,10 @@ fn plan(limits: FrequencyLimits) -> Plan {
 }
 
 /// The time and the reason that a status shows.
-fn foreseen(settings: &DigestSettings, facts: &Facts, plan: Plan, capped_until: Option<&str>) -> (String, String) {
-    let Plan { limited, due_at, why, .. } = foresee(plan, settings, facts, &key(), capped_until.map(counted), at(NOW));
-    let deadline = Deadline { at: due_at, why }.under(&limited);
+fn foreseen(settings: &DigestSettings, facts: &KeyFacts, plan: Plan, capped_until: Option<&str>) -> (String, String) {
+    let Plan { limited, due_at, why, .. } =
+        predict_limits(plan, settings, facts, &key(), capped_until.map(counted), at(NOW));
+    let deadline = Deadline { at: due_at, why }.apply_limits(&limited);
     let new = deadline.why.strip_prefix(WHY).unwrap();
     (deadline.at.to_string(), new.trim_start_matches("; ").to_owned())
 }
@@ -113,7 +114,7 @@ fn an_urgent_or_blocked_window_meets_no_limit() {
     let recent = facts("2026-03-02T07:00:00Z");
     let late = Some("2026-03-02T12:00:00Z");
     let urgent = Plan { urgent: true, ..plan(limits) };
-    let opted_out = Facts { consent: false, ..recent.clone() };
+    let opted_out = KeyFacts { consent: false, ..recent.clone() };
     let never = plan(FrequencyLimits { never: true, ..limits });
     for (facts, plan) in [(&recent, urgent), (&opted_out, plan(limits)), (&recent, never)] {
         assert_eq!(foreseen(&settings, facts, plan, late), (DUE.to_owned(), String::new()));
@@ -126,7 +127,7 @@ fn the_next_time_in_preferences_knows_throttle_and_cap() {
     let limits = FrequencyLimits::new(&settings, CAP, OverLimit::Defer);
     let next = |capped_until: Option<&str>| {
         let facts = facts("2026-03-02T07:00:00Z");
-        InForce::new(&settings, &limits, capped_until.map(counted), &facts, &key(), at(NOW)).next.unwrap()
+        EffectiveSchedule::new(&settings, &limits, capped_until.map(counted), &facts, &key(), at(NOW)).next.unwrap()
     };
     assert_eq!(next(None).due_at, at("2026-03-02T11:00:00Z"));
     assert!(
@@ -143,7 +144,7 @@ fn a_cap_that_ends_now_holds_nothing_back() {
     let limits = FrequencyLimits::new(&settings, CAP, OverLimit::Defer);
     let limited = |capped_until: &str| {
         let facts = facts("2026-03-02T01:00:00Z");
-        foresee(plan(limits), &settings, &facts, &key(), Some(counted(capped_until)), at(NOW)).limited.len()
+        predict_limits(plan(limits), &settings, &facts, &key(), Some(counted(capped_until)), at(NOW)).limited.len()
     };
     assert_eq!((limited(NOW), limited("2026-03-02T08:00:01Z")), (0, 1));
 }
@@ -151,12 +152,12 @@ fn a_cap_that_ends_now_holds_nothing_back() {
 #[test]
 fn a_cap_says_its_number_and_span() {
     let limits = |most| {
-        let cap = Some(Cap { most, within: Duration::from_hours(1) });
+        let cap = Some(DigestCap { most, within: Duration::from_hours(1) });
         FrequencyLimits::new(&settings(&[]), cap, OverLimit::Defer)
     };
     for (most, digests) in [(1, "1 digest in 1h"), (2, "2 digests in 1h")] {
         let expected = format!("the recipient had {digests}, as many as they get -> {DUE}");
-        assert_eq!(limits(most).capped(at(NOW), &TimeZone::UTC).why, expected);
+        assert_eq!(limits(most).reached_cap(at(NOW), &TimeZone::UTC).why, expected);
     }
 }
 
@@ -167,7 +168,7 @@ fn a_limit_of_whole_days_ends_with_a_day_of_the_recipient() {
         |hours| FrequencyLimits { throttle: Some(Duration::from_hours(hours)), ..FrequencyLimits::default() };
     for (hours, ends) in [(24, "2026-03-02T10:00:00Z"), (23, "2026-03-03T08:59:00Z"), (7 * 24, "2026-03-08T10:00:00Z")]
     {
-        let throttled = throttle(hours).throttled(Some(at("2026-03-02T09:59:00Z")), &kiritimati, at(NOW));
+        let throttled = throttle(hours).active_throttle(Some(at("2026-03-02T09:59:00Z")), &kiritimati, at(NOW));
         assert_eq!(throttled.unwrap().until, at(ends), "{hours} h");
     }
 }
@@ -177,7 +178,7 @@ fn a_pause_that_is_known_shows_the_next_good_moment() {
     let daily = DigestSettings::new("activity", "daily 08:00".parse().unwrap());
     let resumes = |until: &str| {
         let plan = Plan { paused_until: Some(at(until)), ..plan(FrequencyLimits::default()) };
-        foresee(plan, &daily, &samples::facts(), &key(), None, at(NOW)).resumes_at
+        predict_limits(plan, &daily, &samples::facts(), &key(), None, at(NOW)).resumes_at
     };
     assert_eq!(resumes("2026-03-05T00:00:00Z"), Some(at("2026-03-05T08:00:00Z")));
     assert_eq!(resumes("2026-03-02T12:00:00Z"), None, "on the day of the deadline");
@@ -189,7 +190,7 @@ fn an_urgent_window_forgets_what_was_foreseen_for_it() {
     let settings = DigestSettings { cadence: "daily 08:00".parse().unwrap(), ..settings(&[]) };
     let limits = FrequencyLimits::new(&settings, CAP, OverLimit::Defer);
     let facts = facts("2026-03-02T07:00:00Z");
-    let foresee = |plan| foresee(plan, &settings, &facts, &key(), None, at(NOW));
+    let foresee = |plan| predict_limits(plan, &settings, &facts, &key(), None, at(NOW));
     let held = foresee(Plan { paused_until: Some(at("2026-03-05T00:00:00Z")), ..plan(limits) });
     assert!(!held.limited.is_empty() && held.resumes_at.is_some());
     let urgent = foresee(Plan { urgent: true, ..held });

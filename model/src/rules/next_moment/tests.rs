@@ -5,23 +5,23 @@ use std::time::Duration;
 use jiff::{SignedDuration, tz::TimeZone};
 
 use super::*;
-use crate::Quiet;
+use crate::QuietHours;
 
 fn at(text: &str) -> Timestamp {
     text.parse().unwrap()
 }
 
-fn quiet(times: &[&str]) -> Quiet {
-    Quiet::new(times.iter().map(|text| text.parse().unwrap()).collect()).unwrap()
+fn quiet(times: &[&str]) -> QuietHours {
+    QuietHours::new(times.iter().map(|text| text.parse().unwrap()).collect()).unwrap()
 }
 
 /// Half past one on a Tuesday in Berlin, where it is an hour later than in UTC.
 const NIGHT: &str = "2026-03-03T00:30:00Z";
 
-fn berlin(quiet: &Quiet, share: Option<SignedDuration>, test: impl FnOnce(&Timing<'_>)) {
+fn berlin(quiet: &QuietHours, share: Option<SignedDuration>, test: impl FnOnce(&DeadlineTiming<'_>)) {
     let zone = TimeZone::get("Europe/Berlin").unwrap();
     let overdue_offset = share.unwrap_or(SignedDuration::from_secs(42));
-    test(&Timing { quiet, offset: share, overdue_offset, zone: &zone, zone_name: "Europe/Berlin" });
+    test(&DeadlineTiming { quiet, offset: share, overdue_offset, zone: &zone, zone_name: "Europe/Berlin" });
 }
 
 fn next(cadence: &str, times: &[&str], minutes: Option<i64>, from: &str) -> (String, String) {
@@ -91,8 +91,8 @@ fn each_wait_ends_as_its_row_of_the_table_says() {
     berlin(&quiet(&["22:00-07:00"]), None, |timing| {
         let put_off = |wait, due: &str, from: &str| timing.put_off(&daily, wait, at(due), at(from)).map(|goes| goes.at);
         let (due, morning) = ("2026-03-02T07:00:00Z", Some(at("2026-03-03T07:00:00Z")));
-        for wait in Wait::ALL {
-            let expected = if wait.goes() == Goes::AtOnce { None } else { morning };
+        for wait in WaitReason::ALL {
+            let expected = if wait.send_moment() == SendMoment::AtOnce { None } else { morning };
             assert_eq!(put_off(wait, due, NIGHT), expected, "{wait}");
             assert_eq!(put_off(wait, due, "2026-03-03T07:00:00Z"), None, "{wait}: a good moment");
             assert_eq!(put_off(wait, due, "2026-03-02T17:00:00Z"), None, "{wait}: the day of the deadline");
@@ -106,11 +106,11 @@ fn a_deadline_that_quiet_hours_cover_stands_until_they_end() {
     berlin(&quiet(&["22:00-07:00"]), None, |timing| {
         let due = at("2026-03-02T22:00:00Z");
         for (wait, from, goes) in [
-            (Wait::FirstDeadline, "2026-03-02T22:00:00Z", None),
-            (Wait::FirstDeadline, "2026-03-03T05:59:00Z", None),
-            (Wait::FirstDeadline, "2026-03-03T22:00:00Z", Some("2026-03-04T06:00:00Z")),
-            (Wait::FirstDeadline, "2026-03-02T21:59:00Z", Some("2026-03-03T06:00:00Z")),
-            (Wait::Retry, "2026-03-02T22:01:00Z", Some("2026-03-03T06:00:00Z")),
+            (WaitReason::FirstDeadline, "2026-03-02T22:00:00Z", None),
+            (WaitReason::FirstDeadline, "2026-03-03T05:59:00Z", None),
+            (WaitReason::FirstDeadline, "2026-03-03T22:00:00Z", Some("2026-03-04T06:00:00Z")),
+            (WaitReason::FirstDeadline, "2026-03-02T21:59:00Z", Some("2026-03-03T06:00:00Z")),
+            (WaitReason::Retry, "2026-03-02T22:01:00Z", Some("2026-03-03T06:00:00Z")),
         ] {
             let put_off = timing.put_off(&hourly, wait, due, at(from)).map(|goes| goes.at);
             assert_eq!(put_off, goes.map(at), "{wait} from {from}");
@@ -120,7 +120,7 @@ fn a_deadline_that_quiet_hours_cover_stands_until_they_end() {
     berlin(&quiet(&["20:00-07:00"]), None, |timing| {
         let due = at("2026-03-02T20:30:00Z");
         for (from, goes) in [("2026-03-03T05:59:59Z", None), ("2026-03-03T06:00:00Z", Some("2026-03-03T07:00:00Z"))] {
-            let put_off = timing.put_off(&daily, Wait::FirstDeadline, due, at(from)).map(|goes| goes.at);
+            let put_off = timing.put_off(&daily, WaitReason::FirstDeadline, due, at(from)).map(|goes| goes.at);
             assert_eq!(put_off, goes.map(at), "{from}");
         }
     });
@@ -129,14 +129,14 @@ fn a_deadline_that_quiet_hours_cover_stands_until_they_end() {
 #[test]
 fn a_digest_that_is_due_shortly_before_midnight_is_not_put_off_for_a_day_by_a_short_wait() {
     let daily = "daily 23:58".parse().unwrap();
-    berlin(&Quiet::default(), None, |timing| {
+    berlin(&QuietHours::default(), None, |timing| {
         let due = at("2026-03-02T22:58:00Z");
-        let put_off = |from| timing.put_off(&daily, Wait::Retry, due, at(from)).map(|goes| goes.at);
+        let put_off = |from| timing.put_off(&daily, WaitReason::Retry, due, at(from)).map(|goes| goes.at);
         assert_eq!(put_off("2026-03-02T23:03:00Z"), None);
         let next = Some(at("2026-03-03T22:58:00Z"));
         assert_eq!((put_off("2026-03-03T22:57:00Z"), put_off("2026-03-03T22:58:00Z")), (None, None));
         assert_eq!(put_off("2026-03-04T00:30:00Z"), Some(at("2026-03-04T22:58:00Z")));
-        let early = timing.put_off(&daily, Wait::Retry, at("2026-03-02T20:58:00Z"), at("2026-03-02T23:03:00Z"));
+        let early = timing.put_off(&daily, WaitReason::Retry, at("2026-03-02T20:58:00Z"), at("2026-03-02T23:03:00Z"));
         assert_eq!(early.map(|goes| goes.at), next, "two hours are over");
     });
 }
@@ -147,12 +147,12 @@ fn no_wait_is_without_an_end_where_the_spread_leads_from_each_quiet_time_into_th
     berlin(&times, Some(SignedDuration::from_secs(2540)), |timing| {
         for cadence in ["weekly tue 03:30", "daily 08:00", "after 1h"] {
             let cadence = cadence.parse().unwrap();
-            let due = timing.deadline(&cadence, None, at(NIGHT)).at;
+            let due = timing.cadence_deadline(&cadence, None, at(NIGHT)).at;
             let mut from = due + Duration::from_hours(3 * 24);
-            let goes = timing.put_off(&cadence, Wait::Retry, due, from).map_or(from, |goes| goes.at);
+            let goes = timing.put_off(&cadence, WaitReason::Retry, due, from).map_or(from, |goes| goes.at);
             assert!(goes < from + Duration::from_hours(8 * 24), "{goes}");
             from = goes;
-            assert_eq!(timing.put_off(&cadence, Wait::Retry, due, from), None, "{from}");
+            assert_eq!(timing.put_off(&cadence, WaitReason::Retry, due, from), None, "{from}");
         }
     });
 }
@@ -160,8 +160,8 @@ fn no_wait_is_without_an_end_where_the_spread_leads_from_each_quiet_time_into_th
 /// `docs/timing.md` has the table of waits as the code has it.
 #[test]
 fn the_documentation_has_the_table_of_waits() {
-    let row = |wait: Wait| format!("| {} | {} |\n", wait.words(), wait.goes().words());
-    let table: String = Wait::ALL.into_iter().map(row).collect();
+    let row = |wait: WaitReason| format!("| {} | {} |\n", wait.wait_phrase(), wait.send_moment().moment_phrase());
+    let table: String = WaitReason::ALL.into_iter().map(row).collect();
     let table = format!("| it waits for | and goes |\n|---|---|\n{table}");
     let docs = include_str!("../../../../docs/timing.md");
     assert!(docs.contains(&table), "docs/timing.md needs this table:\n{table}");

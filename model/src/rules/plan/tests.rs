@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use super::*;
 use crate::{
-    Key, Quiet,
-    pause::Paused,
+    Key, QuietHours,
+    pause::PauseDetails,
     records::Preferences,
     rules::samples::facts,
-    settings::{Cap, OverLimit},
+    settings::{DigestCap, OverLimit},
 };
 
 mod kept;
@@ -33,7 +33,7 @@ fn input() -> PlanInput {
     PlanInput {
         asked_at: None,
         key: Key::new("acme".into(), "activity".into(), "ann".into()).unwrap(),
-        signs: Signs {
+        signs: DeadlineInputs {
             opened_at,
             category: Some("share".into()),
             last_at: opened_at,
@@ -53,11 +53,11 @@ fn input() -> PlanInput {
 }
 
 /// A plan without a cap.
-fn plan(settings: &DigestSettings, facts: &Facts, input: &PlanInput, known: Vec<String>, now: Timestamp) -> Plan {
-    super::plan(settings, FrequencyLimits::new(settings, None, OverLimit::Defer), facts, input, known, now)
+fn plan(settings: &DigestSettings, facts: &KeyFacts, input: &PlanInput, known: Vec<String>, now: Timestamp) -> Plan {
+    super::plan_window(settings, FrequencyLimits::new(settings, None, OverLimit::Defer), facts, input, known, now)
 }
 
-fn planned(settings: &DigestSettings, facts: &Facts) -> Plan {
+fn planned(settings: &DigestSettings, facts: &KeyFacts) -> Plan {
     plan(settings, facts, &input(), vec!["a".into()], at(OPENED_AT))
 }
 
@@ -84,7 +84,7 @@ fn the_first_event_after_a_silence_goes_out_at_once() {
         [(None, true), (Some("2026-10-24T17:00:00Z"), true), (Some("2026-10-24T17:00:01Z"), false)]
     {
         let last_sent_at = last_sent_at.map(|at| at.parse().unwrap());
-        let plan = planned(&first_now, &Facts { last_sent_at, ..facts() });
+        let plan = planned(&first_now, &KeyFacts { last_sent_at, ..facts() });
         let why = if at_once {
             "at once, as the first in 1h -> 2026-10-24T18:00:00Z"
         } else {
@@ -98,7 +98,7 @@ fn the_first_event_after_a_silence_goes_out_at_once() {
 #[test]
 fn what_a_wrong_clock_dated_moves_no_deadline() {
     let tomorrow = Some(at("2026-10-25T18:00:00Z"));
-    let ahead = Facts { last_sent_at: tomorrow, last_slot_at: tomorrow, changed_at: tomorrow, ..facts() };
+    let ahead = KeyFacts { last_sent_at: tomorrow, last_slot_at: tomorrow, changed_at: tomorrow, ..facts() };
     for first_now in [None, Some(Duration::from_hours(1))] {
         let daily = DigestSettings { first_now, ..settings("daily 08:00") };
         assert_eq!(planned(&daily, &ahead), planned(&daily, &facts()));
@@ -123,7 +123,7 @@ fn a_plan_says_when_and_why() {
 
 #[test]
 fn a_plan_takes_spread_and_quiet_hours_from_the_digest_type() {
-    let quiet = Quiet::new(vec!["22:00-09:00".parse().unwrap()]).unwrap();
+    let quiet = QuietHours::new(vec!["22:00-09:00".parse().unwrap()]).unwrap();
     let settings = DigestSettings { spread: Some(Duration::from_secs(1)), quiet, ..settings("daily 08:00") };
     assert_eq!(
         planned(&settings, &facts()).why,
@@ -138,10 +138,10 @@ fn a_blocked_window_is_due_at_once() {
         ("never", facts(), "never: the digest type has a cadence that sends nothing"),
         (
             "daily 08:00",
-            Facts { preferences: chosen, ..facts() },
+            KeyFacts { preferences: chosen, ..facts() },
             "never: the recipient chose a cadence that sends nothing",
         ),
-        ("never", Facts { consent: false, ..facts() }, "at once: the recipient opted out"),
+        ("never", KeyFacts { consent: false, ..facts() }, "at once: the recipient opted out"),
     ] {
         let plan = planned(&settings(cadence), &facts);
         assert_eq!((plan.due_at, plan.why.as_str(), plan.max_events), (at(OPENED_AT), why, None));
@@ -156,13 +156,13 @@ fn preferences_outrank_the_digest_type() {
         zone: Some("Asia/Tokyo".into()),
         ..Preferences::default()
     };
-    let facts = Facts { preferences, ..facts() };
+    let facts = KeyFacts { preferences, ..facts() };
     assert_eq!(planned(&settings("instant"), &facts).why, "weekly mon 09:00 Asia/Tokyo -> 2026-10-26T00:00:00Z");
 }
 
 /// The plan of a window that has one already, after the recipient chose at `changed_at`.
 fn replanned(settings: &DigestSettings, before: &Plan, chosen: Preferences, changed_at: &str) -> Plan {
-    let facts = Facts { preferences: chosen, revision: 1, changed_at: Some(at(changed_at)), ..facts() };
+    let facts = KeyFacts { preferences: chosen, revision: 1, changed_at: Some(at(changed_at)), ..facts() };
     plan(settings, &facts, &PlanInput { before: Some(before.clone()), ..input() }, Vec::new(), at(changed_at))
 }
 
@@ -265,7 +265,7 @@ fn each_event_moves_a_sliding_deadline_up_to_max() {
 
 #[test]
 fn an_urgent_event_skips_spread_and_quiet_hours_once_a_minute() {
-    let quiet = Quiet::new(vec!["18:00-09:00".parse().unwrap()]).unwrap();
+    let quiet = QuietHours::new(vec!["18:00-09:00".parse().unwrap()]).unwrap();
     let settings = DigestSettings { spread: Some(Duration::from_hours(1)), quiet, ..settings("daily 08:00") };
     let mut input = input();
     input.signs.urgent_at = Some(at("2026-10-24T18:10:00Z"));
@@ -274,18 +274,18 @@ fn an_urgent_event_skips_spread_and_quiet_hours_once_a_minute() {
         (Some("2026-10-24T18:09:00Z"), "urgent -> 2026-10-24T18:10:00Z"),
         (Some("2026-10-24T18:09:30Z"), "urgent, a minute after the last digest -> 2026-10-24T18:10:30Z"),
     ] {
-        let facts = Facts { last_sent_at: last_sent_at.map(at), ..facts() };
+        let facts = KeyFacts { last_sent_at: last_sent_at.map(at), ..facts() };
         let plan = plan(&settings, &facts, &input, Vec::new(), at("2026-10-24T18:10:00Z"));
         assert_eq!((plan.why.as_str(), plan.urgent), (why, true));
     }
-    let none = Facts { consent: false, ..facts() };
+    let none = KeyFacts { consent: false, ..facts() };
     assert!(!plan(&settings, &none, &input, Vec::new(), at(OPENED_AT)).urgent, "never past consent");
 }
 
 #[test]
 fn a_recipient_chooses_the_time_of_day_alone() {
     let preferences = Preferences { at: Some("18:30".into()), ..Preferences::default() };
-    let facts = Facts { preferences, ..facts() };
+    let facts = KeyFacts { preferences, ..facts() };
     assert_eq!(planned(&settings("weekdays 08:00"), &facts).due_at, at("2026-10-26T17:30:00Z"));
     assert_eq!(planned(&settings("after 1h"), &facts).due_at, at("2026-10-24T19:00:00Z"));
 }
@@ -309,13 +309,13 @@ fn collected_events_are_one_email_also_under_instant() {
 fn an_urgent_event_takes_what_has_collected_along_and_delays_nothing() {
     let mut urgent = input();
     urgent.signs.urgent_at = Some(at(OPENED_AT));
-    let recent = Facts { last_sent_at: Some(at(OPENED_AT)), ..facts() };
+    let recent = KeyFacts { last_sent_at: Some(at(OPENED_AT)), ..facts() };
     let instant = plan(&settings("instant"), &recent, &urgent, Vec::new(), at(OPENED_AT));
     assert_eq!((instant.due_at, instant.max_events), (at(OPENED_AT), Some(1)), "a minute later would be no haste");
     let punctual = plan(&settings("instant"), &facts(), &urgent, Vec::new(), at(OPENED_AT));
     assert_eq!((punctual.due_at, punctual.max_events), (at(OPENED_AT), Some(1)), "due then without the haste");
     let night =
-        DigestSettings { quiet: Quiet::new(vec!["18:00-23:00".parse().unwrap()]).unwrap(), ..settings("instant") };
+        DigestSettings { quiet: QuietHours::new(vec!["18:00-23:00".parse().unwrap()]).unwrap(), ..settings("instant") };
     let hastened = plan(&night, &facts(), &urgent, Vec::new(), at(OPENED_AT));
     assert_eq!((hastened.due_at, hastened.max_events), (at(OPENED_AT), None), "all that waits for the morning");
 }
@@ -336,7 +336,7 @@ fn a_reworded_plan_keeps_its_deadline() {
 #[test]
 fn a_plan_keeps_its_deadline_while_the_quiet_hours_stay() {
     let quiet = |hours: &str| {
-        let quiet = Quiet::new(vec![hours.parse().unwrap()]).unwrap();
+        let quiet = QuietHours::new(vec![hours.parse().unwrap()]).unwrap();
         DigestSettings { quiet, ..settings("daily 08:00") }
     };
     let night = quiet("22:00-07:00");
@@ -358,8 +358,8 @@ fn a_plan_without_values_is_compared_by_its_words() {
 
 #[test]
 fn a_plan_names_the_pause_and_keeps_its_deadline() {
-    let paused = Paused { by: "ann".into(), why: "wrong prices".into(), since: at(OPENED_AT), until: None };
-    let facts = Facts { pause: Some(paused.clone()), ..facts() };
+    let paused = PauseDetails { by: "ann".into(), why: "wrong prices".into(), since: at(OPENED_AT), until: None };
+    let facts = KeyFacts { pause: Some(paused.clone()), ..facts() };
     let daily = settings("daily 08:00");
     let before = planned(&daily, &self::facts());
     let waiting = planned(&daily, &facts);
@@ -374,9 +374,9 @@ fn a_plan_names_the_pause_and_keeps_its_deadline() {
     let resumed = PlanInput { before: Some(waiting), ..input() };
     assert_eq!(plan(&daily, &self::facts(), &resumed, vec!["a".into()], at(OPENED_AT)).pause, None);
 
-    let urgent = PlanInput { signs: Signs { urgent_at: Some(at(OPENED_AT)), ..input().signs }, ..input() };
+    let urgent = PlanInput { signs: DeadlineInputs { urgent_at: Some(at(OPENED_AT)), ..input().signs }, ..input() };
     assert!(plan(&daily, &facts, &urgent, Vec::new(), at(OPENED_AT)).pause.is_some());
-    let opted_out = Facts { consent: false, ..facts };
+    let opted_out = KeyFacts { consent: false, ..facts };
     assert_eq!(planned(&daily, &opted_out).pause, None, "the window ends without a message");
 }
 
@@ -406,13 +406,13 @@ fn a_changed_throttle_acts_on_an_open_window_only_by_a_retime() {
 #[test]
 fn a_changed_cap_acts_on_an_open_window_only_by_a_retime() {
     let daily = settings("daily 08:00");
-    let cap = Some(Cap { most: 1, within: Duration::from_hours(24) });
+    let cap = Some(DigestCap { most: 1, within: Duration::from_hours(24) });
     let new = FrequencyLimits::new(&daily, cap, OverLimit::Skip);
     let before = planned(&daily, &facts());
     let again = PlanInput { before: Some(before.clone()), ..input() };
     let anew = PlanInput { anew_at: Some(at(OPENED_AT)), ..again.clone() };
     for (asked, limits) in [(again, before.limits), (anew, Some(new))] {
-        assert_eq!(super::plan(&daily, new, &facts(), &asked, Vec::new(), at(OPENED_AT)).limits, limits);
+        assert_eq!(super::plan_window(&daily, new, &facts(), &asked, Vec::new(), at(OPENED_AT)).limits, limits);
     }
 }
 
@@ -423,7 +423,7 @@ fn never_in_a_changed_file_ends_no_open_window_without_a_retime() {
     let off = Preferences { off: ["share".to_owned()].into(), ..Preferences::default() };
     let kept = replanned(&never, &before, off.clone(), "2026-10-24T20:00:00Z");
     assert_eq!((kept.due_at, &kept.why), (before.due_at, &before.why));
-    let returned = PlanInput { before: Some(before.clone()), joined: Some(Joined::Own), ..input() };
+    let returned = PlanInput { before: Some(before.clone()), joined: Some(EventOrigin::Own), ..input() };
     assert_eq!(plan(&never, &facts(), &returned, Vec::new(), at(OPENED_AT)).due_at, before.due_at);
     let anew = PlanInput { before: Some(before.clone()), anew_at: Some(at(OPENED_AT)), ..input() };
     assert_eq!(plan(&never, &facts(), &anew, Vec::new(), at(OPENED_AT)).due_at, at(OPENED_AT));

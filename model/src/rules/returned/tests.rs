@@ -2,13 +2,13 @@
 
 use jiff::Timestamp;
 
-use super::join;
+use super::join_returned;
 use crate::{
-    Key, Quiet,
-    records::{Facts, Preferences},
-    rules::{plan::plan, samples::facts},
+    Key, QuietHours,
+    records::{KeyFacts, Preferences},
+    rules::{plan::plan_window, samples::facts},
     settings::{DigestSettings, FrequencyLimits, OverLimit, RETRY_DELAYS},
-    step::{Joined, Plan, PlanInput, Signs},
+    step::{DeadlineInputs, EventOrigin, Plan, PlanInput},
 };
 
 const RETURNED_AT: &str = "2026-10-24T18:00:00Z";
@@ -27,7 +27,7 @@ fn input(own_at: Option<&str>) -> PlanInput {
     PlanInput {
         asked_at: None,
         key: Key::new("acme".into(), "activity".into(), "ann".into()).unwrap(),
-        signs: Signs {
+        signs: DeadlineInputs {
             opened_at,
             category: own_at.map(|_| "share".into()),
             last_at: opened_at,
@@ -46,10 +46,10 @@ fn input(own_at: Option<&str>) -> PlanInput {
     }
 }
 
-fn planned(settings: &DigestSettings, facts: &Facts, input: &PlanInput) -> Plan {
+fn planned(settings: &DigestSettings, facts: &KeyFacts, input: &PlanInput) -> Plan {
     let limits = FrequencyLimits::new(settings, None, OverLimit::Defer);
-    let plan = plan(settings, limits, facts, input, Vec::new(), at(RETURNED_AT));
-    join(plan, settings, facts, input, RETRY_DELAYS[4], at(RETURNED_AT))
+    let plan = plan_window(settings, limits, facts, input, Vec::new(), at(RETURNED_AT));
+    join_returned(plan, settings, facts, input, RETRY_DELAYS[4], at(RETURNED_AT))
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn returned_events_wait_for_a_slot_or_the_longest_retry_delay() {
 
 #[test]
 fn quiet_hours_defer_returned_events_too() {
-    let quiet = Quiet::new(vec!["22:00-09:00".parse().unwrap()]).unwrap();
+    let quiet = QuietHours::new(vec!["22:00-09:00".parse().unwrap()]).unwrap();
     let plan = planned(&DigestSettings { quiet, ..settings("after 10m") }, &facts(), &input(None));
     assert_eq!(plan.due_at, at("2026-10-25T08:00:00Z"), "{}", plan.why);
 }
@@ -99,7 +99,7 @@ fn an_event_that_joins_brings_the_time_forward_and_never_back() {
     let (after, late) = (settings("after 10m"), settings("after 1d"));
     let joining = |before: &Plan| PlanInput {
         before: Some(before.clone()),
-        joined: Some(Joined::Own),
+        joined: Some(EventOrigin::Own),
         ..input(Some("2026-10-24T19:00:00Z"))
     };
     let before = planned(&after, &facts(), &input(None));
@@ -134,7 +134,7 @@ fn a_return_joins_an_open_window_and_moves_it_once() {
         own
     });
     let mut asked =
-        PlanInput { before: Some(before), joined: Some(Joined::Returned), ..input(Some("2026-10-24T17:00:00Z")) };
+        PlanInput { before: Some(before), joined: Some(EventOrigin::Returned), ..input(Some("2026-10-24T17:00:00Z")) };
     let joined = planned(&after, &facts(), &asked);
     assert_eq!(joined.due_at, at("2026-10-25T02:00:00Z"));
     // An operator gives it another time; a signal plans it again.
@@ -145,7 +145,7 @@ fn a_return_joins_an_open_window_and_moves_it_once() {
 
 #[test]
 fn nothing_waits_where_nothing_is_sent() {
-    let refused = Facts { consent: false, ..facts() };
+    let refused = KeyFacts { consent: false, ..facts() };
     assert_eq!(planned(&settings("daily 08:00"), &refused, &input(None)).due_at, at(RETURNED_AT));
     assert_eq!(planned(&settings("never"), &facts(), &input(None)).due_at, at(RETURNED_AT));
 }
@@ -157,10 +157,10 @@ fn a_promise_stands_for_returned_events() {
     assert_eq!(before.due_at, at("2026-10-26T07:00:00Z"));
     let preferences = Preferences { zone: Some("Europe/Athens".into()), ..Preferences::default() };
     // At eight in Berlin it is nine in Athens.
-    let chosen = Facts { preferences, revision: 1, changed_at: Some(at("2026-10-26T06:30:00Z")), ..facts() };
+    let chosen = KeyFacts { preferences, revision: 1, changed_at: Some(at("2026-10-26T06:30:00Z")), ..facts() };
     let asked = PlanInput { before: Some(before.clone()), ..input(None) };
     let (limits, now) = (FrequencyLimits::new(&weekly, None, OverLimit::Defer), at("2026-10-26T06:31:00Z"));
-    let plan = plan(&weekly, limits, &chosen, &asked, Vec::new(), now);
-    let plan = join(plan, &weekly, &chosen, &asked, RETRY_DELAYS[4], now);
+    let plan = plan_window(&weekly, limits, &chosen, &asked, Vec::new(), now);
+    let plan = join_returned(plan, &weekly, &chosen, &asked, RETRY_DELAYS[4], now);
     assert_eq!((plan.due_at, plan.then.as_deref()), (before.due_at, Some("every Monday at 08:00 (Europe/Athens)")));
 }

@@ -3,8 +3,8 @@
 use anyhow::Result;
 use jiff::Timestamp;
 use tidings_mail::{
-    mime::{Draft, MessageKind, Party, Threading},
-    smtp::{AttemptOutcome, Lane, Limits, Mailer, Ready, Timeouts},
+    mime::{MessageDraft, MessageKind, MessageParty, ThreadPosition},
+    smtp::{AttemptOutcome, PoolLimits, ReadyTransaction, SendLane, SmtpMailer, SmtpTimeouts},
 };
 use uuid::Uuid;
 
@@ -15,16 +15,16 @@ pub const FROM: &str = "digest@mail.example.com";
 ///
 /// # Errors
 /// When the URL does not name a relay.
-pub fn mailer(url: &str) -> Result<Mailer> {
-    mailer_with(url, Limits::default(), Timeouts::default())
+pub fn mailer(url: &str) -> Result<SmtpMailer> {
+    mailer_with(url, PoolLimits::default(), SmtpTimeouts::default())
 }
 
 /// A mailer with these limits and timeouts.
 ///
 /// # Errors
 /// When the URL does not name a relay.
-pub fn mailer_with(url: &str, limits: Limits, timeouts: Timeouts) -> Result<Mailer> {
-    Ok(Mailer::new(url.parse()?, limits, timeouts)?)
+pub fn mailer_with(url: &str, limits: PoolLimits, timeouts: SmtpTimeouts) -> Result<SmtpMailer> {
+    Ok(SmtpMailer::new(url.parse()?, limits, timeouts)?)
 }
 
 /// Offers a message as soon as there is a slot for it.
@@ -34,14 +34,14 @@ pub fn mailer_with(url: &str, limits: Limits, timeouts: Timeouts) -> Result<Mail
 ///
 /// # Errors
 /// The outcome of the attempt.
-pub async fn offer(mailer: &Mailer, to: &str, bytes: &[u8]) -> Result<Ready, AttemptOutcome> {
-    mailer.slot(Lane::Transactional, to).await.expect("the mailer is open").offer(FROM, to, bytes).await
+pub async fn offer(mailer: &SmtpMailer, to: &str, bytes: &[u8]) -> Result<ReadyTransaction, AttemptOutcome> {
+    mailer.acquire_slot(SendLane::Transactional, to).await.expect("the mailer is open").offer(FROM, to, bytes).await
 }
 
 /// Makes one attempt, which counts as recorded in time.
-pub async fn deliver(mailer: &Mailer, to: &str) -> AttemptOutcome {
+pub async fn deliver(mailer: &SmtpMailer, to: &str) -> AttemptOutcome {
     match offer(mailer, to, &bytes("Three new comments")).await {
-        Ok(ready) => ready.dot().await,
+        Ok(ready) => ready.send_dot().await,
         Err(delivery) => delivery,
     }
 }
@@ -52,9 +52,9 @@ pub async fn deliver(mailer: &Mailer, to: &str) -> AttemptOutcome {
 /// Never, because all parts are valid.
 #[must_use]
 pub fn bytes(text: &str) -> Vec<u8> {
-    let draft = Draft {
-        from: Party { name: "Acme", address: &FROM.parse().expect("an address") },
-        to: Party { name: "Ann", address: &"ann@example.net".parse().expect("an address") },
+    let draft = MessageDraft {
+        from: MessageParty { name: "Acme", address: &FROM.parse().expect("an address") },
+        to: MessageParty { name: "Ann", address: &"ann@example.net".parse().expect("an address") },
         reply_to: None,
         subject: "3 new comments",
         html: Some("<p>Three new comments</p>"),
@@ -65,7 +65,7 @@ pub fn bytes(text: &str) -> Vec<u8> {
             digest_type: "activity",
             events: 3,
             list_host: "lists.example.com",
-            threading: Threading::Alone,
+            threading: ThreadPosition::Alone,
         },
         date: Timestamp::UNIX_EPOCH,
         message_domain: "mail.example.com",

@@ -8,77 +8,79 @@ use serde_json::Value;
 
 use crate::{
     Config,
-    config::{self, Origin, Origins, Stream, Table, Tenant, ToTable as _},
-    error::Usage,
+    config::{self, ConfigTable, SettingOrigin, SettingOrigins, StreamConfig, TenantConfig, ToTable as _},
+    error::UsageError,
 };
 
 /// Tables with an origin per entry.
 const TABLES: [&str; 3] = ["delay", "categories", "category"];
 
 #[derive(Serialize)]
-pub(super) struct InForce<'a> {
+pub(super) struct TenantSettingsView<'a> {
     tenant: &'a str,
-    brand: Section,
-    stream: BTreeMap<&'static str, Section>,
-    digest: BTreeMap<&'a str, Section>,
+    brand: SettingsByName,
+    stream: BTreeMap<&'static str, SettingsByName>,
+    digest: BTreeMap<&'a str, SettingsByName>,
 }
 
-type Section = BTreeMap<String, Setting>;
+type SettingsByName = BTreeMap<String, EffectiveSetting>;
 
 /// Without an origin, this is a default.
 #[derive(Serialize)]
-struct Setting {
+struct EffectiveSetting {
     value: Value,
     #[serde(flatten)]
-    origin: Option<Origin>,
+    origin: Option<SettingOrigin>,
 }
 
-impl<'a> InForce<'a> {
+impl<'a> TenantSettingsView<'a> {
     /// Collects a tenant's settings.
     ///
     /// # Errors
-    /// [`Usage`] if the tenant has no table. Also fails if a DKIM key cannot be read.
+    /// [`UsageError`] if the tenant has no table. Also fails if a DKIM key cannot be read.
     pub fn new(config: &'a Config, name: &str) -> anyhow::Result<Self> {
-        let found = config.tenant(name).map_err(|problem| Usage(format!("--tenant {name:?}: {problem}")));
+        let found = config.tenant(name).map_err(|problem| UsageError(format!("--tenant {name:?}: {problem}")));
         let (name, tenant) = found?;
-        let Tenant { brand_origins, streams, digest_origins, .. } = tenant;
+        let TenantConfig { brand_origins, streams, digest_origins, .. } = tenant;
         let digest = config.digests.iter().map(|(name, general)| {
             let digest = tenant.digests.get(name).unwrap_or(general);
             let origins = digest_origins.get(name).context("a digest type lacks its origins")?;
-            anyhow::Ok((name.as_str(), section(&config::show_digest(digest), origins)?))
+            anyhow::Ok((name.as_str(), flatten_table(&config::show_digest(digest), origins)?))
         });
         Ok(Self {
             tenant: name,
-            brand: section(&tenant.brand.to_table(), brand_origins)?,
+            brand: flatten_table(&tenant.brand.to_table(), brand_origins)?,
             stream: [("bulk", of_stream(&streams.bulk)?), ("transactional", of_stream(&streams.transactional)?)].into(),
             digest: digest.collect::<anyhow::Result<_>>()?,
         })
     }
 }
 
-fn of_stream(stream: &Stream) -> anyhow::Result<Section> {
+fn of_stream(stream: &StreamConfig) -> anyhow::Result<SettingsByName> {
     let mut shown = stream.to_table();
     if let Some(signing) = &stream.dkim {
-        let key = signing.signer().map_err(|problem| config::Error::Wrong(vec![problem]))?;
+        let key = signing.signer().map_err(|problem| config::ConfigError::Wrong(vec![problem]))?;
         shown.insert_table("dkim", Some(signing.show(&key)));
     }
-    section(&shown, &stream.origins)
+    flatten_table(&shown, &stream.origins)
 }
 
 /// Flattens nested tables into names such as `delay.CATEGORY`.
-fn section(table: &Table, origins: &Origins) -> anyhow::Result<Section> {
-    let Value::Object(table) = serde_json::to_value(table)? else { return Ok(Section::new()) };
+fn flatten_table(table: &ConfigTable, origins: &SettingOrigins) -> anyhow::Result<SettingsByName> {
+    let Value::Object(table) = serde_json::to_value(table)? else { return Ok(SettingsByName::new()) };
     let entries = table.into_iter().flat_map(|(name, value)| match value {
         Value::Object(inner) if TABLES.contains(&name.as_str()) => {
             inner.into_iter().map(|(entry, value)| (format!("{name}.{entry}"), value)).collect()
         }
         value => vec![(name, value)],
     });
-    Ok(entries.map(|(name, value)| (name.clone(), Setting { value, origin: origins.get(&name).cloned() })).collect())
+    Ok(entries
+        .map(|(name, value)| (name.clone(), EffectiveSetting { value, origin: origins.get(&name).cloned() }))
+        .collect())
 }
 
 /// Prints TOML with origins as comments.
-impl fmt::Display for InForce<'_> {
+impl fmt::Display for TenantSettingsView<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { tenant, brand, stream, digest } = self;
         writeln!(f, "# In force for the tenant {tenant:?}. Behind each setting is the key that it comes from.")?;
@@ -87,10 +89,10 @@ impl fmt::Display for InForce<'_> {
         let sections = [("brand".to_owned(), brand)].into_iter().chain(streams).chain(digests);
         for (title, section) in sections.filter(|(_, section)| !section.is_empty()) {
             write!(f, "\n[{title}]\n")?;
-            for (name, Setting { value, origin }) in section {
+            for (name, EffectiveSetting { value, origin }) in section {
                 let value = toml::Value::try_from(value).map_err(|_| fmt::Error)?;
                 match origin {
-                    Some(Origin { key, place }) => writeln!(f, "{name} = {value}  # {key}, {place}")?,
+                    Some(SettingOrigin { key, place }) => writeln!(f, "{name} = {value}  # {key}, {place}")?,
                     None => writeln!(f, "{name} = {value}  # default")?,
                 }
             }

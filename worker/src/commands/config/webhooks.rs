@@ -4,28 +4,29 @@ use tidings_model::Provider;
 
 use crate::{
     Config,
-    config::{Problem, Relay, Show as _, Shown, Table},
+    config::{ConfigProblem, ConfigTable, ConfigValue, RelayConfig, ToConfigValue as _},
 };
 
 /// Includes a relay without a webhook if its provider has them and the gateway has a public address.
-pub(super) fn webhooks(config: &Config) -> Table {
-    let shown = |(name, relay): (&String, &Relay)| Some((name.clone(), Shown::Table(show(config, name, relay)?)));
+pub(super) fn webhooks(config: &Config) -> ConfigTable {
+    let shown =
+        |(name, relay): (&String, &RelayConfig)| Some((name.clone(), ConfigValue::Table(show(config, name, relay)?)));
     config.named_relays().filter_map(shown).collect()
 }
 
 /// Shows the address (only its path without a public address), the number of secrets or SNS topics, and each
 /// missing setting with its remedy.
-fn show(config: &Config, name: &str, relay: &Relay) -> Option<Table> {
+fn show(config: &Config, name: &str, relay: &RelayConfig) -> Option<ConfigTable> {
     let public_url = config.gateway.pages.public_url.as_deref();
     let (proofs, problem) = match relay.webhook() {
-        Ok(Some(hook)) => (hook.secrets(), None),
+        Ok(Some(hook)) => (hook.secret_count(), None),
         Ok(None) if public_url.is_none() || relay.provider() == Provider::Other => return None,
         Ok(None) => (0, Some(without_webhook(name, relay.provider()))),
         Err(unset) => (0, Some(unset)),
     };
     let missing = problem.into_iter().chain(public_url.is_none().then(|| config.gateway.missing_address()));
     let missing: Vec<_> = missing.map(|problem| problem.to_string()).collect();
-    Some(Table::of([
+    Some(ConfigTable::of([
         ("route", format!("{}/webhooks/{name}", public_url.unwrap_or_default()).show()),
         ("provider", relay.provider().show()),
         (if relay.provider() == Provider::Ses { "topics" } else { "secrets" }, proofs.show()),
@@ -34,13 +35,13 @@ fn show(config: &Config, name: &str, relay: &Relay) -> Option<Table> {
 }
 
 /// Without one, we never see the relay's bounces and complaints.
-fn without_webhook(name: &str, provider: Provider) -> Problem {
+fn without_webhook(name: &str, provider: Provider) -> ConfigProblem {
     let (key, right) = match provider {
         Provider::Ses => ("topic_arn", "the topic of SNS to which SES publishes its events"),
         _ => ("webhook_secret_env", "the name of the variable with the secret of the webhook"),
     };
     let problem = format!("is missing; write {right}, or {} reports nothing", provider.name());
-    Problem::new(format!("[relay.{name}]"), key, problem)
+    ConfigProblem::new(format!("[relay.{name}]"), key, problem)
 }
 
 #[cfg(test)]
@@ -61,7 +62,8 @@ mod tests {
              [stream.transactional]\nrelays = [\"m\"]\n"
         );
         let environment = |name: &str| (name == "M_WEBHOOK").then(|| format!("{MAILGUN} {MAILGUN}"));
-        serde_json::to_value(webhooks(&Config::read(Path::new("tidings.toml"), &text, &environment).unwrap())).unwrap()
+        serde_json::to_value(webhooks(&Config::parse_text(Path::new("tidings.toml"), &text, &environment).unwrap()))
+            .unwrap()
     }
 
     #[test]

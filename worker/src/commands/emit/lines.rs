@@ -4,11 +4,11 @@ use std::io::BufRead;
 
 use jiff::Timestamp;
 use serde_json::Value;
-use tidings_mail::render::doubts;
+use tidings_mail::render::event_warnings;
 use tidings_model::{
     Event,
     foreign_text::{clean_edges, skip_bom},
-    limits::Invalid,
+    limits::InvalidField,
     wire,
 };
 use tidings_operations::rows;
@@ -16,18 +16,18 @@ use tidings_proto::v1;
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
-use crate::line_input::Rejection;
+use crate::line_input::LineRejection;
 
-pub type Read = Result<Line, Rejection>;
+pub type ParsedLine = Result<EventLine, LineRejection>;
 
 #[derive(Debug)]
-pub struct Line {
+pub struct EventLine {
     pub number: u64,
     pub key: tidings_model::Key,
     /// With clean ids, and missing key parts filled in.
     pub event: v1::Event,
     /// Likely mistakes, shown as warnings.
-    pub doubts: Vec<Invalid>,
+    pub doubts: Vec<InvalidField>,
 }
 
 /// Maximum bytes per line, many times the contract's limit for an event.
@@ -36,7 +36,7 @@ const AHEAD: usize = 1_000;
 
 /// The parts of the key that events may leave out.
 #[derive(Clone, Debug, Default, clap::Args)]
-pub struct Key {
+pub struct KeyDefaults {
     /// The tenant of events that name none
     #[arg(long)]
     pub tenant: Option<String>,
@@ -48,8 +48,8 @@ pub struct Key {
     pub digest: Option<String>,
 }
 
-impl Key {
-    pub(super) fn complete(&self, event: &mut v1::Event) {
+impl KeyDefaults {
+    pub(super) fn fill_missing(&self, event: &mut v1::Event) {
         let parts =
             [(&mut event.tenant, &self.tenant), (&mut event.user, &self.user), (&mut event.digest, &self.digest)];
         for (own, inherited) in parts {
@@ -62,22 +62,22 @@ impl Key {
 
 /// Each line is an event or a rejection; blank lines are skipped. A read error has its line number and ends
 /// the iteration.
-pub struct Lines {
-    input: rows::Lines<Box<dyn BufRead + Send>>,
-    key: Key,
+pub struct EventLines {
+    input: rows::NumberedLines<Box<dyn BufRead + Send>>,
+    key: KeyDefaults,
     over: bool,
 }
 
-impl Lines {
+impl EventLines {
     /// `key` supplies missing parts.
     #[must_use]
-    pub fn new(input: Box<dyn BufRead + Send>, key: Key) -> Self {
-        Self { input: rows::Lines::new(input, LINE_BYTES), key, over: false }
+    pub fn new(input: Box<dyn BufRead + Send>, key: KeyDefaults) -> Self {
+        Self { input: rows::NumberedLines::new(input, LINE_BYTES), key, over: false }
     }
 }
 
-impl Iterator for Lines {
-    type Item = anyhow::Result<Read>;
+impl Iterator for EventLines {
+    type Item = anyhow::Result<ParsedLine>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.over {
@@ -94,7 +94,7 @@ impl Iterator for Lines {
 }
 
 /// Uses a separate thread, because at shutdown the runtime would wait for the next line on one of its own.
-pub(super) fn ahead(lines: Lines) -> mpsc::Receiver<anyhow::Result<Read>> {
+pub(super) fn read_ahead(lines: EventLines) -> mpsc::Receiver<anyhow::Result<ParsedLine>> {
     let (sender, receiver) = mpsc::channel(AHEAD);
     std::thread::spawn(move || {
         for line in lines {
@@ -106,22 +106,22 @@ pub(super) fn ahead(lines: Lines) -> mpsc::Receiver<anyhow::Result<Read>> {
     receiver
 }
 
-pub(super) fn only(event: v1::Event) -> mpsc::Receiver<anyhow::Result<Read>> {
+pub(super) fn single_event(event: v1::Event) -> mpsc::Receiver<anyhow::Result<ParsedLine>> {
     let (sender, lines) = mpsc::channel(1);
     // The channel has room for one, and its receiver is still here.
-    let _ = sender.try_send(Ok(checked(1, event)));
+    let _ = sender.try_send(Ok(check_event(1, event)));
     lines
 }
 
-fn event_of(line: u64, json: &[u8], key: &Key) -> Read {
-    let rejected = |field: &str, problem: &str| Rejection::new(line, field, problem);
+fn event_of(line: u64, json: &[u8], key: &KeyDefaults) -> ParsedLine {
+    let rejected = |field: &str, problem: &str| LineRejection::new(line, field, problem);
     if json.len() > LINE_BYTES {
         return Err(rejected("", &format!("is longer than {LINE_BYTES} bytes")));
     }
-    let mut event = wire::event(skip_bom(json)).map_err(|invalid| rejected(&invalid.field, &invalid.problem))?;
+    let mut event = wire::parse_event(skip_bom(json)).map_err(|invalid| rejected(&invalid.field, &invalid.problem))?;
     clean_ids(&mut event);
-    key.complete(&mut event);
-    checked(line, event)
+    key.fill_missing(&mut event);
+    check_event(line, event)
 }
 
 /// Trims invisible characters, which exports often contain. With them, an id would mean another person or
@@ -138,17 +138,17 @@ fn clean_ids(event: &mut v1::Event) {
 }
 
 /// Checks the contract's limits. A valid event is sent unchanged.
-fn checked(number: u64, event: v1::Event) -> Read {
+fn check_event(number: u64, event: v1::Event) -> ParsedLine {
     match Event::from_wire(event.clone(), None) {
-        Ok((key, checked)) => Ok(Line { number, key, event, doubts: doubts(&checked, Timestamp::now()) }),
-        Err(Invalid { field, problem }) => Err(Rejection::new(number, &field, &problem)),
+        Ok((key, checked)) => Ok(EventLine { number, key, event, doubts: event_warnings(&checked, Timestamp::now()) }),
+        Err(InvalidField { field, problem }) => Err(LineRejection::new(number, &field, &problem)),
     }
 }
 
 /// The fields of the event.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "One event, instead of a file")]
-pub(super) struct Fields {
+pub(super) struct EventFields {
     /// The category of the event, which happens now
     #[arg(long, requires_all = ["tenant", "user", "digest"])]
     category: Option<String>,
@@ -163,9 +163,9 @@ pub(super) struct Fields {
     event_id: Option<String>,
 }
 
-impl Fields {
+impl EventFields {
     /// Returns `None` without `--category`.
-    pub fn to_event(&self, key: &Key) -> Option<v1::Event> {
+    pub fn to_event(&self, key: &KeyDefaults) -> Option<v1::Event> {
         let shown = [("title", &self.title), ("url", &self.url)];
         let field = |(name, value): (&str, &Option<String>)| Some((name.to_owned(), Value::String(value.clone()?)));
         let mut event = v1::Event {
@@ -175,7 +175,7 @@ impl Fields {
             payload: Some(shown.into_iter().filter_map(field).collect()),
             ..v1::Event::default()
         };
-        key.complete(&mut event);
+        key.fill_missing(&mut event);
         Some(event)
     }
 }
@@ -186,21 +186,21 @@ mod tests {
 
     const RIGHT: &str = r#"{"event_id": "1", "category": "comment", "occurred_at": "2026-01-31T08:00:00Z"}"#;
 
-    fn key() -> Key {
-        Key { tenant: Some("acme".into()), user: Some("ann".into()), digest: Some("activity".into()) }
+    fn key() -> KeyDefaults {
+        KeyDefaults { tenant: Some("acme".into()), user: Some("ann".into()), digest: Some("activity".into()) }
     }
 
     #[test]
     fn a_missing_part_of_the_key_comes_from_the_command_line() {
         let json = RIGHT.replace('{', r#"{"user": "bob", "#);
-        let Line { event, .. } = event_of(1, json.as_bytes(), &key()).unwrap();
+        let EventLine { event, .. } = event_of(1, json.as_bytes(), &key()).unwrap();
         assert_eq!([event.tenant, event.user, event.digest], ["acme", "bob", "activity"]);
     }
 
     #[test]
     fn a_mark_before_a_line_and_around_an_id_is_no_part_of_it() {
         let json = format!("\u{feff}{}", RIGHT.replace('{', "{\"user\": \"\u{a0}bob\u{200b}\", "));
-        let Line { event, .. } = event_of(2, json.as_bytes(), &key()).unwrap();
+        let EventLine { event, .. } = event_of(2, json.as_bytes(), &key()).unwrap();
         assert_eq!(event.user, "bob");
     }
 
@@ -227,7 +227,7 @@ mod tests {
         for line in include_str!("../../../../tests/data/refused.ndjson").lines() {
             let line: serde_json::Value = serde_json::from_str(line).unwrap();
             let [event, field, says] = ["event", "field", "says"].map(|name| line[name].as_str().unwrap());
-            let Rejection { field: named, problem, .. } = event_of(1, event.as_bytes(), &key()).expect_err(event);
+            let LineRejection { field: named, problem, .. } = event_of(1, event.as_bytes(), &key()).expect_err(event);
             assert!(named == field && problem.contains(says), "{event}: {named}: {problem}");
             for phrase in
                 ["untagged", "google.protobuf", "invalid digit", "out of range integral", "invalid type", "line 1"]

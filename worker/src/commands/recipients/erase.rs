@@ -4,24 +4,24 @@ use std::fmt::Write as _;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
-use tidings_client::Commands;
-use tidings_model::{PersonId, records::Erased};
+use tidings_client::WorkflowCommands;
+use tidings_model::{PersonId, records::ErasedRows};
 use tidings_operations::{
-    erase::{Answer, Archives, Erasure},
-    move_person::{self, Error, MoveKind, PersonMove},
+    erase::{ArchiveFolders, ErasureResult, PersonErasure},
+    move_person::{self, MoveError, MoveKind, PersonMove},
     person_keys,
 };
 
-use crate::{Config, args::Reason, confirm::confirmed, error::Usage, storage};
+use crate::{Config, args::RequiredReason, confirm::confirm_command, error::UsageError, storage};
 
 /// The person, the operator and the reason.
 #[derive(Debug, clap::Args)]
-pub struct Options {
+pub struct EraseOptions {
     /// The person
     #[arg(value_name = "TENANT/USER")]
     person: PersonId,
     #[command(flatten)]
-    reason: Reason,
+    reason: RequiredReason,
     /// Only counts what would be erased
     #[arg(long)]
     dry_run: bool,
@@ -35,11 +35,11 @@ pub struct Options {
 
 /// Returns `false` if nothing was erased, or something is left or unreachable. After an error, run it again
 /// to continue.
-pub(super) async fn run(options: Options, config: &Config) -> anyhow::Result<bool> {
-    let Options { person, reason, dry_run, yes, json } = options;
-    let order = reason.order()?;
+pub(super) async fn run(options: EraseOptions, config: &Config) -> anyhow::Result<bool> {
+    let EraseOptions { person, reason, dry_run, yes, json } = options;
+    let order = reason.into_order()?;
     let store = storage::open(&config.database_url).await?;
-    let settings = config.unsigned();
+    let settings = config.unchecked_settings();
     let types = settings.digest_types(&person.tenant);
     if let Some(directory) = config.team_directory()? {
         anstream::eprintln!(
@@ -47,27 +47,33 @@ pub(super) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
         );
     }
     let archive = config.retention.settings.archive.as_ref();
-    let people = person_keys::people(&*store, &settings, &person).await?;
-    let erasure =
-        Erasure { store: &*store, archive, person: &person, people: &people, types, task_queue: &config.task_queue };
+    let people = person_keys::person_under_each_name(&*store, &settings, &person).await?;
+    let erasure = PersonErasure {
+        store: &*store,
+        archive,
+        person: &person,
+        people: &people,
+        types,
+        task_queue: &config.task_queue,
+    };
     if dry_run {
         let erasable = erasure.count().await?;
-        let text = format!("{person}: would be erased:{}", lines(&erasable));
+        let text = format!("{person}: would be erased:{}", erased_lines(&erasable));
         anstream::println!("{}", if json { json!({ "erasable": erasable }).to_string() } else { text });
-        let unreachable = Archives::find(&*store, archive).await?.unreachable;
+        let unreachable = ArchiveFolders::find(&*store, archive).await?.unreachable;
         name_unreachable(&person, &unreachable);
         return Ok(unreachable.is_empty());
     }
     let question = format!("Erase everything about {person}?");
-    if !yes && !confirmed(&question, &person.to_string(), "--dry-run shows what would be erased")? {
+    if !yes && !confirm_command(&question, &person.to_string(), "--dry-run shows what would be erased")? {
         anstream::eprintln!("nothing was erased");
         return Ok(false);
     }
     let temporal = crate::installation::connect(config).await?;
-    let commands = Commands::new(temporal.clone(), &config.task_queue);
+    let commands = WorkflowCommands::new(temporal.clone(), &config.task_queue);
     let bar = ProgressBar::new_spinner().with_style(ProgressStyle::with_template("{spinner} {elapsed} {msg}")?);
-    let progress = |erased: &Erased| {
-        bar.set_message(lines(erased).replace("\n ", ""));
+    let progress = |erased: &ErasedRows| {
+        bar.set_message(erased_lines(erased).replace("\n ", ""));
         bar.tick();
     };
     let answer = erasure.run(&temporal, &commands, &order, settings.longest_linger(), progress).await;
@@ -92,16 +98,24 @@ fn name_unreachable(person: &PersonId, folders: &[String]) {
     }
 }
 
-fn lines(erased: &Erased) -> String {
+fn erased_lines(erased: &ErasedRows) -> String {
     let counts = erased.counts();
     let lines: String = counts.map(|(name, count)| format!("\n  {}: {count}", name.replace('_', " "))).collect();
     if lines.is_empty() { " nothing".to_owned() } else { lines }
 }
 
-fn in_words(person: &PersonId, answer: &Answer) -> String {
-    let Answer { dropped, erased, left, pending, archives, unreachable_archives: _, shared_addresses, histories_until } =
-        answer;
-    let mut parts = vec![format!("{person}: erased:{}", lines(erased))];
+fn in_words(person: &PersonId, answer: &ErasureResult) -> String {
+    let ErasureResult {
+        dropped,
+        erased,
+        left,
+        pending,
+        archives,
+        unreachable_archives: _,
+        shared_addresses,
+        histories_until,
+    } = answer;
+    let mut parts = vec![format!("{person}: erased:{}", erased_lines(erased))];
     if *dropped > 0 {
         parts.push(format!("  pending events, dropped first: {dropped}"));
     }
@@ -124,7 +138,7 @@ fn in_words(person: &PersonId, answer: &Answer) -> String {
         None => "kept: events in Temporal's histories, until the namespace's retention has passed".to_owned(),
     });
     if !left.is_nothing() {
-        parts.push(format!("left:{}", lines(left)));
+        parts.push(format!("left:{}", erased_lines(left)));
     }
     if *pending > 0 {
         parts.push(format!("left: {pending} pending events"));
@@ -142,7 +156,7 @@ pub struct MoveOptions {
     #[arg(value_name = "TENANT/USER")]
     to: PersonId,
     #[command(flatten)]
-    reason: Reason,
+    reason: RequiredReason,
     /// Do not ask
     #[arg(long)]
     yes: bool,
@@ -155,14 +169,16 @@ pub struct MoveOptions {
 /// continue.
 pub(super) async fn move_person(kind: MoveKind, options: MoveOptions, config: &Config) -> anyhow::Result<bool> {
     let MoveOptions { from, to, reason, yes, json: as_json } = options;
-    let order = reason.order()?;
+    let order = reason.into_order()?;
     let question = match kind {
         MoveKind::Rename => format!("Rename {from} to {to}?"),
         MoveKind::Merge => format!("Make {from} and {to} one person?"),
     };
     // Another rename can undo a rename.
     let must_ask = kind == MoveKind::Merge && !yes;
-    if must_ask && !confirmed(&question, &to.to_string(), "`tidings recipients show` has what is held about both")? {
+    if must_ask
+        && !confirm_command(&question, &to.to_string(), "`tidings recipients show` has what is held about both")?
+    {
         anstream::eprintln!("nothing was moved");
         return Ok(false);
     }
@@ -171,8 +187,8 @@ pub(super) async fn move_person(kind: MoveKind, options: MoveOptions, config: &C
         anstream::eprintln!("recipients come from {directory}: it must know {to}");
     }
     let temporal = crate::installation::connect(config).await?;
-    let commands = Commands::new(temporal.clone(), &config.task_queue);
-    let settings = config.unsigned();
+    let commands = WorkflowCommands::new(temporal.clone(), &config.task_queue);
+    let settings = config.unchecked_settings();
     let person_move = PersonMove {
         store: &*store,
         temporal: &temporal,
@@ -183,8 +199,8 @@ pub(super) async fn move_person(kind: MoveKind, options: MoveOptions, config: &C
         to: &to,
     };
     let answer = person_move.run(kind, &order).await.map_err(|error| match error {
-        Error::Invalid(_) => Usage(error.to_string()).into(),
-        Error::Unknown(_) | Error::InUse(_) | Error::Ended(_) => error.into(),
+        MoveError::Invalid(_) => UsageError(error.to_string()).into(),
+        MoveError::Unknown(_) | MoveError::InUse(_) | MoveError::Ended(_) => error.into(),
         error => anyhow::Error::from(error).context(format!("{from} is not moved; run the command again")),
     })?;
     anstream::println!("{}", if as_json { json!(answer).to_string() } else { moved_in_words(&from, &to, &answer) });
@@ -197,7 +213,7 @@ pub(super) async fn move_person(kind: MoveKind, options: MoveOptions, config: &C
 fn moved_in_words(
     from: &PersonId,
     to: &PersonId,
-    move_person::Answer { moved, windows, .. }: &move_person::Answer,
+    move_person::MoveResult { moved, windows, .. }: &move_person::MoveResult,
 ) -> String {
     let mut text = format!("{from} is {to} now:");
     let mut counts = moved.counts().peekable();
@@ -222,10 +238,10 @@ mod tests {
     #[test]
     fn an_answer_says_what_is_erased_kept_and_left() {
         let person = PersonId { tenant: "acme".into(), user: "ann".into() };
-        let answer = Answer {
+        let answer = ErasureResult {
             dropped: 2,
-            erased: Erased { events: 3, delivery_events: 1, ..Erased::default() },
-            left: Erased { events: 1, ..Erased::default() },
+            erased: ErasedRows { events: 3, delivery_events: 1, ..ErasedRows::default() },
+            left: ErasedRows { events: 1, ..ErasedRows::default() },
             pending: 4,
             archives: vec!["/archive/old".into(), "/archive/new".into()],
             unreachable_archives: Vec::new(),
@@ -248,12 +264,15 @@ mod tests {
         let person = |user: &str| PersonId { tenant: "acme".into(), user: user.into() };
         let moved = MovedRows { recipients: 1, events: 3, returned: 2, ..MovedRows::default() };
         let windows = vec![person("anna").key("activity")];
-        let text =
-            moved_in_words(&person("ann"), &person("anna"), &move_person::Answer { moved, windows, left: Vec::new() });
+        let text = moved_in_words(
+            &person("ann"),
+            &person("anna"),
+            &move_person::MoveResult { moved, windows, left: Vec::new() },
+        );
         let expected = "acme/ann is acme/anna now:\n  recipients: 1\n  events: 3\n  events that wait: 2\n  \
                         acme/activity/anna goes on collecting";
         assert_eq!(text, expected);
-        let nothing = moved_in_words(&person("ann"), &person("anna"), &move_person::Answer::default());
+        let nothing = moved_in_words(&person("ann"), &person("anna"), &move_person::MoveResult::default());
         assert_eq!(nothing, "acme/ann is acme/anna now: nothing was left to move");
     }
 }

@@ -15,23 +15,23 @@ use futures::TryStreamExt as _;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use temporalio_client::Client;
-use tidings_client::Commands;
+use tidings_client::WorkflowCommands;
 use tidings_model::{
     Event, Key, PersonId,
-    command::Due,
-    records::{Cursor, Listed, Page, Part, Person, RowPlace},
+    command::DuePreview,
+    records::{ListPage, PageCursor, PageRequest, PersonRecord, PersonRowKind, RowPlace},
     troubled_run::{FoundRun, RunId},
 };
 use tidings_operations::{
-    erase::{Archives, lines_about},
+    erase::{ArchiveFolders, lines_about},
     person_keys::{self, PersonRuns},
 };
 use tidings_services::history::run_inputs;
 use tidings_store::{Store, archive::Archive};
-use tidings_workflows::Status;
+use tidings_workflows::DigestStatus;
 
-use super::show::unknown;
-use crate::{Config, error::Usage, storage};
+use super::show::report_unknown;
+use crate::{Config, error::UsageError, storage};
 
 /// Page sizes. Messages come with their content.
 const ROWS: u32 = 500;
@@ -41,12 +41,12 @@ const MESSAGES: u32 = 20;
 /// if the file exists.
 pub(super) async fn run(id: &PersonId, out: Option<&Path>, config: &Config) -> anyhow::Result<bool> {
     let store = storage::open(&config.database_url).await?;
-    let settings = config.unsigned();
-    let people = person_keys::people(&*store, &settings, id).await?;
-    let person = person_keys::known(&*store, &people).await?;
+    let settings = config.unchecked_settings();
+    let people = person_keys::person_under_each_name(&*store, &settings, id).await?;
+    let person = person_keys::stored_person(&*store, &people).await?;
     let mut types = &settings.digest_types(&id.tenant) | &person.digest_types;
-    let Archives { there: archives, mut unreachable } =
-        Archives::find(&*store, config.retention.settings.archive.as_ref()).await?;
+    let ArchiveFolders { there: archives, mut unreachable } =
+        ArchiveFolders::find(&*store, config.retention.settings.archive.as_ref()).await?;
     for folder in &mut unreachable {
         folder.insert_str(0, "the archive ");
     }
@@ -64,11 +64,11 @@ pub(super) async fn run(id: &PersonId, out: Option<&Path>, config: &Config) -> a
                     Err(error) => unreachable.push(format!("the events of run {}: {error:#}", id.run_id)),
                 }
             }
-            commands = Some(Commands::new(temporal, &config.task_queue));
+            commands = Some(WorkflowCommands::new(temporal, &config.task_queue));
         }
         Err(error) => unreachable.push(format!("open windows: {error:#}")),
     }
-    let export = Export {
+    let export = PersonExport {
         store: &*store,
         id,
         people: &people,
@@ -80,7 +80,7 @@ pub(super) async fn run(id: &PersonId, out: Option<&Path>, config: &Config) -> a
         unreachable: &unreachable,
     };
     if is_unknown && !export.has_audit().await? {
-        return Ok(unknown(id));
+        return Ok(report_unknown(id));
     }
     for missing in &unreachable {
         anstream::eprintln!("not in the document, because it is out of reach: {missing}");
@@ -91,7 +91,7 @@ pub(super) async fn run(id: &PersonId, out: Option<&Path>, config: &Config) -> a
     };
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     let file = file.map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => Usage(format!("{} exists; name a new file", path.display())).into(),
+        io::ErrorKind::AlreadyExists => UsageError(format!("{} exists; name a new file", path.display())).into(),
         _ => anyhow::Error::from(error).context(format!("{} cannot be written", path.display())),
     })?;
     let written = export.write(&mut BufWriter::new(file)).await;
@@ -104,7 +104,7 @@ pub(super) async fn run(id: &PersonId, out: Option<&Path>, config: &Config) -> a
 
 async fn runs(people: &[PersonId], config: &Config) -> anyhow::Result<(Client, PersonRuns)> {
     let temporal = crate::installation::connect(config).await?;
-    let runs = person_keys::find(&temporal, people).await?;
+    let runs = person_keys::find_runs(&temporal, people).await?;
     Ok((temporal, runs))
 }
 
@@ -119,37 +119,37 @@ async fn left_events(temporal: &Client, store: &dyn Store, run: &RunId) -> anyho
 }
 
 /// Events waiting for a plan, e.g. with an unconfigured type, are only counted.
-async fn window(commands: &Commands, key: &Key) -> anyhow::Result<Option<Value>> {
-    if let Some(Due { window, events, more, .. }) = commands.digest(key).due().await? {
+async fn open_window(commands: &WorkflowCommands, key: &Key) -> anyhow::Result<Option<Value>> {
+    if let Some(DuePreview { window, events, more, .. }) = commands.digest(key).due_window().await? {
         return Ok(Some(json!({
             "tenant": key.tenant, "digest_type": key.digest_type, "digest_id": window.digest_id, "opened_at": window.opened_at,
             "due_at": window.due_at, "events": events, "more": more,
         })));
     }
-    let status = commands.digest(key).status::<Status>().await?;
+    let status = commands.digest(key).status::<DigestStatus>().await?;
     let waiting = status.map_or(0, |status| status.pending + status.uncompared);
     let counted = || json!({ "tenant": key.tenant, "digest_type": key.digest_type, "events": [], "more": waiting });
     Ok((waiting > 0).then(counted))
 }
 
-struct Export<'a> {
+struct PersonExport<'a> {
     store: &'a dyn Store,
     id: &'a PersonId,
     /// The person under each name of the tenant.
     people: &'a [PersonId],
-    person: &'a Person,
+    person: &'a PersonRecord,
     types: BTreeSet<String>,
     /// `None` if Temporal is unreachable.
-    commands: Option<Commands>,
+    commands: Option<WorkflowCommands>,
     /// Runs that ended without their code, with their events.
     ended: Vec<Value>,
     archives: Vec<Archive>,
     unreachable: &'a [String],
 }
 
-impl Export<'_> {
+impl PersonExport<'_> {
     async fn write(&self, out: &mut impl Write) -> anyhow::Result<()> {
-        let Person { recipient, preferences, consents, readings, suppressions, addresses, .. } = self.person;
+        let PersonRecord { recipient, preferences, consents, readings, suppressions, addresses, .. } = self.person;
         writeln!(out, "{{\"tenant\":{},\"user\":{},", json!(self.id.tenant), json!(self.id.user))?;
         writeln!(out, "\"exported_at\":{},", json!(Timestamp::now()))?;
         for (name, value) in [
@@ -162,7 +162,7 @@ impl Export<'_> {
         ] {
             writeln!(out, "\"{name}\":{value},")?;
         }
-        for (n, part) in Part::ALL.into_iter().enumerate() {
+        for (n, part) in PersonRowKind::ALL.into_iter().enumerate() {
             write!(out, "{}\"{}\":[", if n == 0 { "" } else { ",\n" }, part.name())?;
             self.write_rows(part, out).await?;
             write!(out, "]")?;
@@ -181,7 +181,7 @@ impl Export<'_> {
         let Some(commands) = &self.commands else { return Ok(()) };
         let mut separator = "\n";
         for (person, digest_type) in self.keys() {
-            let Some(window) = window(commands, &person.key(digest_type)).await? else { continue };
+            let Some(window) = open_window(commands, &person.key(digest_type)).await? else { continue };
             write!(out, "{separator}{window}")?;
             separator = ",\n";
         }
@@ -193,7 +193,7 @@ impl Export<'_> {
         let mut separator = "\n";
         for archive in &self.archives {
             for file in archive.files().await? {
-                for line in Archive::lines(file, about.clone()).await? {
+                for line in Archive::read_lines(file, about.clone()).await? {
                     write!(out, "{separator}{line}")?;
                     separator = ",\n";
                 }
@@ -208,7 +208,7 @@ impl Export<'_> {
 
     async fn has_audit(&self) -> anyhow::Result<bool> {
         for person in self.people {
-            if !self.rows(Part::Audit, &person.key(""), None).await?.rows.is_empty() {
+            if !self.rows(PersonRowKind::Audit, &person.key(""), None).await?.rows.is_empty() {
                 return Ok(true);
             }
         }
@@ -216,13 +216,13 @@ impl Export<'_> {
     }
 
     /// By digest type, then those without one.
-    async fn write_rows(&self, part: Part, out: &mut impl Write) -> anyhow::Result<()> {
+    async fn write_rows(&self, part: PersonRowKind, out: &mut impl Write) -> anyhow::Result<()> {
         let mut separator = "\n";
         let of_none = self.people.iter().map(|person| (person, ""));
         for (person, digest_type) in self.keys().chain(of_none) {
             let mut after = None;
             loop {
-                let Listed { rows, next } = self.rows(part, &person.key(digest_type), after).await?;
+                let ListPage { rows, next } = self.rows(part, &person.key(digest_type), after).await?;
                 for row in rows {
                     write!(out, "{separator}{row}")?;
                     separator = ",\n";
@@ -238,12 +238,12 @@ impl Export<'_> {
 
     async fn rows(
         &self,
-        part: Part,
+        part: PersonRowKind,
         key: &Key,
-        after: Option<Cursor<RowPlace>>,
-    ) -> anyhow::Result<Listed<Value, RowPlace>> {
-        let limit = if part == Part::Messages { MESSAGES } else { ROWS };
-        let page = Page { limit, after };
-        Ok(self.store.held(key, &self.person.addresses, part, &page).await?)
+        after: Option<PageCursor<RowPlace>>,
+    ) -> anyhow::Result<ListPage<Value, RowPlace>> {
+        let limit = if part == PersonRowKind::Messages { MESSAGES } else { ROWS };
+        let page = PageRequest { limit, after };
+        Ok(self.store.person_rows(key, &self.person.addresses, part, &page).await?)
     }
 }

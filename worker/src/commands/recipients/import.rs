@@ -10,7 +10,7 @@ use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use jiff::Timestamp;
 use serde_json::json;
 use tidings_model::{Key, PersonId, records::RecipientChange, settings::FormerNames};
-use tidings_operations::{at_rate, rows::Row};
+use tidings_operations::{at_rate, rows::InputRow};
 use tidings_services::{
     choices,
     recipients::{self, COLUMNS, WrongValue, keys_of},
@@ -19,9 +19,9 @@ use tidings_store::Store;
 
 use crate::{
     Config,
-    error::Usage,
-    line_input::{self, Rejection, Report},
-    phrases::counted,
+    error::UsageError,
+    line_input::{self, LineRejection, LineReport},
+    phrases::format_count,
     storage,
 };
 
@@ -31,25 +31,25 @@ const REQUIRED: [&str; 3] = ["tenant", "user", "address"];
 /// Returns `false` if any line was rejected. Fails if recipients come from the team's own directory.
 pub(super) async fn run(file: &Path, rate: u32, json: bool, config: &Config) -> anyhow::Result<bool> {
     if let Some(directory) = config.team_directory()? {
-        return Err(Usage(directory.refusal()).into());
+        return Err(UsageError(directory.refusal_text()).into());
     }
-    let (bar, input) = line_input::open(file)?;
+    let (bar, input) = line_input::open_input(file)?;
     let table = line_input::table(input, &COLUMNS, &REQUIRED)?;
-    let settings = config.unsigned();
+    let settings = config.unchecked_settings();
     let store = storage::open(&config.database_url).await?;
-    let mut report = Report::new(json, bar);
+    let mut report = LineReport::new(json, bar);
     let mut batch = Vec::with_capacity(BATCH);
-    let (mut moved, mut listed) = (Vec::new(), Listed::default());
+    let (mut moved, mut listed) = (Vec::new(), ImportedPeople::default());
     for line in table {
-        let line = line?.map_err(Rejection::from);
-        let person = line.as_ref().ok().and_then(|row| person(&settings.names, row));
-        match line.and_then(|row| recipient(&settings.names, |tenant| settings.digest_types(tenant), &row)) {
+        let line = line?.map_err(LineRejection::from);
+        let person = line.as_ref().ok().and_then(|row| parse_person(&settings.names, row));
+        match line.and_then(|row| parse_recipient(&settings.names, |tenant| settings.digest_types(tenant), &row)) {
             Ok(recipient) => {
                 listed.add(&recipient.tenant, &recipient.user);
                 batch.push(recipient);
             }
             Err(rejection) => {
-                report.rejected(&rejection);
+                report.report_rejection(&rejection);
                 // The file does have this person; their stored row does not change.
                 if let Some(person) = person
                     && store.facts(&person.key("")).await?.recipient.is_some()
@@ -59,24 +59,24 @@ pub(super) async fn run(file: &Path, rate: u32, json: bool, config: &Config) -> 
             }
         }
         if batch.len() == BATCH {
-            moved.extend(put(&*store, &mut batch, &mut report).await?);
+            moved.extend(store_batch(&*store, &mut batch, &mut report).await?);
         }
     }
-    moved.extend(put(&*store, &mut batch, &mut report).await?);
-    let done = report.end("recipients");
+    moved.extend(store_batch(&*store, &mut batch, &mut report).await?);
+    let done = report.print_totals("recipients");
     listed.report_others(&*store, json).await?;
-    tell_moved(&moved, rate, json, config).await?;
+    signal_moved(&moved, rate, json, config).await?;
     Ok(done)
 }
 
 /// Holds only hashes of ids, because a file may have millions.
 #[derive(Default)]
-struct Listed {
+struct ImportedPeople {
     tenants: BTreeMap<String, HashSet<u64>>,
     hashes: RandomState,
 }
 
-impl Listed {
+impl ImportedPeople {
     fn add(&mut self, tenant: &str, user: &str) {
         let hash = self.hashes.hash_one(user);
         self.tenants.entry(tenant.to_owned()).or_default().insert(hash);
@@ -100,32 +100,32 @@ impl Listed {
 }
 
 /// Returns the people with a changed time zone.
-async fn put(
+async fn store_batch(
     store: &dyn Store,
     batch: &mut Vec<RecipientChange>,
-    report: &mut Report,
+    report: &mut LineReport,
 ) -> anyhow::Result<Vec<PersonId>> {
     let changes = std::mem::take(batch);
     let moved = store.change_recipients(&changes, Timestamp::now()).await?;
-    report.accepted(changes.len().try_into()?);
+    report.count_accepted(changes.len().try_into()?);
     Ok(moved)
 }
 
 /// Works even if the rest is invalid.
-fn person(names: &FormerNames, row: &Row) -> Option<PersonId> {
+fn parse_person(names: &FormerNames, row: &InputRow) -> Option<PersonId> {
     let person = PersonId::new(row.get("tenant")?, row.get("user")?).ok()?;
     Some(PersonId { tenant: names.tenant(&person.tenant).to_owned(), ..person })
 }
 
-fn recipient(
+fn parse_recipient(
     names: &FormerNames,
     digest_types: impl Fn(&str) -> BTreeSet<String>,
-    row: &Row,
-) -> Result<RecipientChange, Rejection> {
-    let checked = recipients::recipient(names, digest_types, |column| row.get(column));
+    row: &InputRow,
+) -> Result<RecipientChange, LineRejection> {
+    let checked = recipients::validate_recipient(names, digest_types, |column| row.get(column));
     checked.map_err(|WrongValue { field, written, problem }| {
         let quoted = if written.is_empty() { problem } else { format!("{written:?} {problem}") };
-        Rejection::new(row.line, &field, &quoted)
+        LineRejection::new(row.line, &field, &quoted)
     })
 }
 
@@ -135,8 +135,8 @@ fn recipient(
 ///
 /// The keys are built from the configured digest types, because visibility lags behind. A signal never starts
 /// a workflow.
-pub(super) async fn tell_moved(people: &[PersonId], rate: u32, as_json: bool, config: &Config) -> anyhow::Result<()> {
-    let keys = keys_of(people, &config.unsigned());
+pub(super) async fn signal_moved(people: &[PersonId], rate: u32, as_json: bool, config: &Config) -> anyhow::Result<()> {
+    let keys = keys_of(people, &config.unchecked_settings());
     if keys.is_empty() {
         return Ok(());
     }
@@ -145,8 +145,8 @@ pub(super) async fn tell_moved(people: &[PersonId], rate: u32, as_json: bool, co
     if as_json {
         anstream::println!("{}", json!({ "moved": people.len(), "signalled": told, "not_signalled": untold }));
     } else {
-        let people = counted(people.len() as u64, "person");
-        anstream::println!("another zone: {people}, {} told", counted(told, "key"));
+        let people = format_count(people.len() as u64, "person");
+        anstream::println!("another zone: {people}, {} told", format_count(told, "key"));
     }
     Ok(())
 }
@@ -166,7 +166,7 @@ async fn signal(keys: &[Key], rate: u32, config: &Config) -> anyhow::Result<usiz
     at_rate(
         keys,
         rate,
-        |key| choices::tell(&temporal, key),
+        |key| choices::signal_key(&temporal, key),
         |answer| {
             bar.inc(1);
             if let Err(error) = answer {
@@ -191,10 +191,10 @@ fn warn(problem: &str) {
 mod tests {
     use super::*;
 
-    fn read(csv: &str) -> Vec<Result<RecipientChange, Rejection>> {
+    fn read(csv: &str) -> Vec<Result<RecipientChange, LineRejection>> {
         let lines = line_input::table(csv.as_bytes(), &COLUMNS, &REQUIRED).unwrap();
-        let lines = lines.map(|line| line.unwrap().map_err(Rejection::from));
-        lines.map(|line| recipient(&FormerNames::default(), |_| BTreeSet::new(), &line?)).collect()
+        let lines = lines.map(|line| line.unwrap().map_err(LineRejection::from));
+        lines.map(|line| parse_recipient(&FormerNames::default(), |_| BTreeSet::new(), &line?)).collect()
     }
 
     #[test]

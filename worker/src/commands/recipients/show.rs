@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::json;
 use tidings_model::{
     Key, PersonId,
-    records::{DigestRecord, Facts, Person, Recipient, Suppression},
+    records::{DigestRecord, KeyFacts, PersonRecord, Recipient, Suppression},
     settings::Settings,
 };
 use tidings_operations::person_keys;
@@ -18,7 +18,7 @@ use tidings_store::Store;
 
 use crate::{
     Config,
-    phrases::{counted, local},
+    phrases::{format_count, local},
     storage,
 };
 
@@ -27,7 +27,7 @@ const RECENT: u32 = 5;
 
 /// The person and the form of the answer.
 #[derive(Debug, clap::Args)]
-pub struct Options {
+pub struct RecipientShowOptions {
     /// The person
     #[arg(value_name = "TENANT/USER")]
     person: PersonId,
@@ -40,21 +40,24 @@ pub struct Options {
 }
 
 /// Returns `false` if nothing is stored about the person.
-pub(super) async fn run(Options { person: id, addresses, json }: Options, config: &Config) -> anyhow::Result<bool> {
+pub(super) async fn run(
+    RecipientShowOptions { person: id, addresses, json }: RecipientShowOptions,
+    config: &Config,
+) -> anyhow::Result<bool> {
     let store = storage::open(&config.database_url).await?;
-    let settings = config.unsigned();
+    let settings = config.unchecked_settings();
     let directory = config.team_directory()?;
-    let looked = team_directory::look(directory.as_deref(), &*store, &id.key("")).await?;
-    let people = person_keys::people(&*store, &settings, &id).await?;
-    let person = Person { recipient: looked.recipient, ..person_keys::known(&*store, &people).await? };
+    let looked = team_directory::facts_for_display(directory.as_deref(), &*store, &id.key("")).await?;
+    let people = person_keys::person_under_each_name(&*store, &settings, &id).await?;
+    let person = PersonRecord { recipient: looked.recipient, ..person_keys::stored_person(&*store, &people).await? };
     if let Some(directory) = directory {
         let why = looked.missing.map(|why| format!(": {why}")).unwrap_or_default();
         anstream::eprintln!("recipients come from {directory}{why}");
     }
     if person.is_empty() {
-        return Ok(unknown(&id));
+        return Ok(report_unknown(&id));
     }
-    let types = types(&*store, &settings, &id, &person).await?;
+    let types = load_types(&*store, &settings, &id, &person).await?;
     let text = if json {
         in_json(&id, &person, &types, &settings, addresses)
     } else {
@@ -64,14 +67,14 @@ pub(super) async fn run(Options { person: id, addresses, json }: Options, config
     Ok(true)
 }
 
-pub(super) fn unknown(person: &PersonId) -> bool {
+pub(super) fn report_unknown(person: &PersonId) -> bool {
     anstream::eprintln!("nothing is held about {person}; see tidings recipients list");
     false
 }
 
-struct Type {
+struct PersonDigestType {
     name: String,
-    facts: Facts,
+    facts: KeyFacts,
     /// The time of the oldest digest that counts, if the recipient's cap is used up.
     capped_from: Option<Timestamp>,
     /// Latest first.
@@ -79,25 +82,41 @@ struct Type {
 }
 
 /// Includes unconfigured types if we have data for this person.
-async fn types(store: &dyn Store, settings: &Settings, id: &PersonId, person: &Person) -> anyhow::Result<Vec<Type>> {
+async fn load_types(
+    store: &dyn Store,
+    settings: &Settings,
+    id: &PersonId,
+    person: &PersonRecord,
+) -> anyhow::Result<Vec<PersonDigestType>> {
     let mut types = Vec::new();
     for name in &settings.digest_types(&id.tenant) | &person.digest_types {
         let key = id.key(&name);
         let (facts, digests) = (store.facts(&key).await?, store.digests(&key, RECENT).await?);
         let capped_from = capped_from(store, settings.cap, &key, Timestamp::now()).await?;
-        types.push(Type { name, facts, capped_from, digests });
+        types.push(PersonDigestType { name, facts, capped_from, digests });
     }
     Ok(types)
 }
 
 /// Returns `None` if the digest type is not configured.
-fn in_force<'a>(of: &'a Type, key: &'a Key, settings: &Settings, now: Timestamp) -> Option<PreferencesView<'a>> {
+fn in_force<'a>(
+    of: &'a PersonDigestType,
+    key: &'a Key,
+    settings: &Settings,
+    now: Timestamp,
+) -> Option<PreferencesView<'a>> {
     let digest = settings.digest(key)?;
     Some(PreferencesView::new(digest, &settings.frequency_limits(digest), of.capped_from, &of.facts, key, now))
 }
 
-fn in_json(id: &PersonId, person: &Person, types: &[Type], settings: &Settings, addresses: bool) -> String {
-    let Person { recipient, preferences, consents, suppressions, .. } = person;
+fn in_json(
+    id: &PersonId,
+    person: &PersonRecord,
+    types: &[PersonDigestType],
+    settings: &Settings,
+    addresses: bool,
+) -> String {
+    let PersonRecord { recipient, preferences, consents, suppressions, .. } = person;
     let mut shown = json!({"tenant": id.tenant, "user": id.user, "recipient": recipient, "preferences": preferences,
                            "consents": consents, "suppressions": suppressions});
     if !addresses {
@@ -121,8 +140,14 @@ fn in_json(id: &PersonId, person: &Person, types: &[Type], settings: &Settings, 
     format!("{shown:#}")
 }
 
-fn in_words(id: &PersonId, person: &Person, types: &[Type], settings: &Settings, addresses: bool) -> String {
-    let mut text = format!("{BOLD}{id}{BOLD:#}: {}", directory(person.recipient.as_ref(), addresses));
+fn in_words(
+    id: &PersonId,
+    person: &PersonRecord,
+    types: &[PersonDigestType],
+    settings: &Settings,
+    addresses: bool,
+) -> String {
+    let mut text = format!("{BOLD}{id}{BOLD:#}: {}", describe_recipient(person.recipient.as_ref(), addresses));
     for Suppression { address, reason, detail, at, .. } in &person.suppressions {
         let whose = if addresses { format!("{address}: ") } else { String::new() };
         // Writing to a string cannot fail.
@@ -130,7 +155,7 @@ fn in_words(id: &PersonId, person: &Person, types: &[Type], settings: &Settings,
     }
     let now = Timestamp::now();
     for of in types {
-        let Type { name, facts, digests, .. } = of;
+        let PersonDigestType { name, facts, digests, .. } = of;
         let key = id.key(name);
         let _ = match in_force(of, &key, settings, now) {
             Some(in_force) => write!(text, "\n\n{in_force}"),
@@ -144,7 +169,7 @@ fn in_words(id: &PersonId, person: &Person, types: &[Type], settings: &Settings,
     text
 }
 
-fn directory(recipient: Option<&Recipient>, addresses: bool) -> String {
+fn describe_recipient(recipient: Option<&Recipient>, addresses: bool) -> String {
     let Some(Recipient { address, name, zone, locale, .. }) = recipient else {
         return "not in the directory".to_owned();
     };
@@ -156,7 +181,12 @@ fn directory(recipient: Option<&Recipient>, addresses: bool) -> String {
 
 fn in_a_line(digest: &DigestRecord) -> String {
     let end = digest.closed.as_ref().map_or(digest.state.name(), |closed| closed.outcome.name());
-    format!("digest   {}  {end}, {}, due {}", digest.digest_id, counted(digest.items, "event"), local(digest.due_at))
+    format!(
+        "digest   {}  {end}, {}, due {}",
+        digest.digest_id,
+        format_count(digest.items, "event"),
+        local(digest.due_at)
+    )
 }
 
 const BOLD: anstyle::Style = anstyle::Style::new().bold();

@@ -1,31 +1,31 @@
 //! Statistics as text, the most urgent first.
 
 use jiff::{SignedDuration, Timestamp, fmt::friendly::SpanPrinter};
-use tidings_operations::stats::{Notices, OpenBreaker, Stats};
+use tidings_operations::stats::{OpenBreaker, Stats, SubscriptionNotices};
 
-use crate::{commands::runs, phrases::counted};
+use crate::{commands::runs, phrases::format_count};
 
 pub(super) fn in_words(stats: &Stats, since: SignedDuration) -> String {
-    let mut lines = vec![overdue(stats)];
+    let mut lines = vec![overdue_line(stats)];
     if stats.troubled_run_count > 0 {
-        lines.push(runs::summary(stats.troubled_run_count));
+        lines.push(runs::runs_summary(stats.troubled_run_count));
         lines.extend(stats.troubled.iter().map(|of| format!("  {:<14} {}", of.trouble.name(), of.runs)));
     }
-    lines.extend(processes(stats));
+    lines.extend(process_lines(stats));
     lines.extend(stats.upkeep.trouble.as_ref().map(|trouble| format!("upkeep: {trouble}")));
     lines.extend(unknown_zones(stats));
-    lines.extend(open(stats));
-    lines.push(format!("in the last {}:", written(since)));
-    lines.extend(span(stats));
+    lines.extend(open_lines(stats));
+    lines.push(format!("in the last {}:", format_span(since)));
+    lines.extend(span_lines(stats));
     lines.push("suppressed addresses:".to_owned());
     let suppressed = stats.ledger.suppressed.iter();
     lines.extend(suppressed.map(|of| format!("  {:<14} {}", of.reason.name(), of.addresses)));
     lines.push("task queues:".to_owned());
     lines.extend(stats.task_queues.iter().map(|queue| {
-        let (name, kind, pollers) = (&queue.name, queue.kind.name(), counted(queue.pollers, "poller"));
+        let (name, kind, pollers) = (&queue.name, queue.kind.name(), format_count(queue.pollers, "poller"));
         let backlog = match (queue.backlog, queue.backlog_seconds) {
             (Some(backlog), Some(age)) => {
-                let age = SignedDuration::try_from_secs_f64(age).map(written).unwrap_or_default();
+                let age = SignedDuration::try_from_secs_f64(age).map(format_span).unwrap_or_default();
                 format!("{backlog} waiting, the oldest for {age}")
             }
             _ => "waiting: unknown, as Temporal before 1.28 does not report it".to_owned(),
@@ -34,10 +34,10 @@ pub(super) fn in_words(stats: &Stats, since: SignedDuration) -> String {
     }));
     if stats.inbox.events > 0 {
         let (events, age) =
-            (counted(stats.inbox.events, "event"), written(seconds(stats.inbox.oldest_seconds(stats.at))));
+            (format_count(stats.inbox.events, "event"), format_span(seconds(stats.inbox.oldest_seconds(stats.at))));
         lines.push(format!("inbox: {events} on the way to Temporal, the oldest for {age}"));
     }
-    lines.extend(stats.notices.iter().filter_map(|of| notices(of, stats.at)));
+    lines.extend(stats.notices.iter().filter_map(|of| notices_line(of, stats.at)));
     let open_breakers = stats.breakers.iter();
     lines.extend(open_breakers.map(|OpenBreaker { relay, tenant, cause, why, .. }| {
         let of = tenant.as_ref().map(|tenant| format!(" for the tenant {tenant}")).unwrap_or_default();
@@ -47,7 +47,7 @@ pub(super) fn in_words(stats: &Stats, since: SignedDuration) -> String {
     lines.join("\n")
 }
 
-fn processes(stats: &Stats) -> Vec<String> {
+fn process_lines(stats: &Stats) -> Vec<String> {
     let Some(first) = stats.differences.first() else { return Vec::new() };
     let effect = if first.aspect.is_expected() { "" } else { ", so that nothing is deleted until the workers agree" };
     let lines = stats.differences.iter().map(|difference| format!("  {difference}"));
@@ -60,7 +60,7 @@ fn unknown_zones(stats: &Stats) -> Vec<String> {
         return Vec::new();
     }
     let mut lines =
-        vec![format!("{} with an unknown time zone, so that another one counts:", counted(rows, "recipient"))];
+        vec![format!("{} with an unknown time zone, so that another one counts:", format_count(rows, "recipient"))];
     lines.extend(stats.unknown_zones.iter().map(|of| format!("  {:<14} {}", of.zone, of.rows)));
     lines
 }
@@ -76,48 +76,49 @@ fn zone_data(stats: &Stats) -> String {
 }
 
 /// Returns `None` if the subscription needs no attention.
-fn notices(of: &Notices, now: Timestamp) -> Option<String> {
-    let Notices { subscription, waiting, oldest, dead_letters, gone_at } = of;
-    let oldest = oldest.map(|at| format!(", the oldest for {}", written(now.duration_since(at)))).unwrap_or_default();
-    let dead = counted(*dead_letters, "dead letter");
+fn notices_line(of: &SubscriptionNotices, now: Timestamp) -> Option<String> {
+    let SubscriptionNotices { subscription, waiting, oldest, dead_letters, gone_at } = of;
+    let oldest =
+        oldest.map(|at| format!(", the oldest for {}", format_span(now.duration_since(at)))).unwrap_or_default();
+    let dead = format_count(*dead_letters, "dead letter");
     let gone = if gone_at.is_some() { "; its receiver answered 410" } else { "" };
     let line = format!("notices to {subscription}: {waiting} waiting{oldest}, {dead}{gone}");
     (*waiting > 0 || *dead_letters > 0 || gone_at.is_some()).then_some(line)
 }
 
-fn overdue(stats: &Stats) -> String {
-    let late = written(seconds(stats.oldest_overdue_seconds));
+fn overdue_line(stats: &Stats) -> String {
+    let late = format_span(seconds(stats.oldest_overdue_seconds));
     let (undelivered, overdue) = (stats.undelivered_digest_count, stats.overdue_digest_count);
-    format!("{overdue} overdue of {}, the oldest by {late}", counted(undelivered, "undelivered digest"))
+    format!("{overdue} overdue of {}, the oldest by {late}", format_count(undelivered, "undelivered digest"))
 }
 
-fn open(stats: &Stats) -> Vec<String> {
+fn open_lines(stats: &Stats) -> Vec<String> {
     let part = if stats.open_is_partial { "; the first of them by type:" } else { ":" };
-    let mut lines = vec![format!("{}{part}", counted(stats.open_digest_count, "open key"))];
+    let mut lines = vec![format!("{}{part}", format_count(stats.open_digest_count, "open key"))];
     lines.extend(stats.open.iter().map(|of| format!("  {}/{}  {}", of.tenant, of.digest_type, of.digests)));
     lines
 }
 
-fn span(stats: &Stats) -> Vec<String> {
+fn span_lines(stats: &Stats) -> Vec<String> {
     let ledger = &stats.ledger;
     let mut lines: Vec<_> = (ledger.ended.iter())
         .map(|of| format!("  {}/{}  {} {}", of.tenant, of.digest_type, of.digests, of.outcome.name()))
         .collect();
     lines.push(format!(
         "  {} in these digests, {}, {} of webhooks",
-        counted(stats.event_count, "event"),
-        counted(ledger.dead_letters, "dead letter"),
+        format_count(stats.event_count, "event"),
+        format_count(ledger.dead_letters, "dead letter"),
         ledger.webhook_dead_letters
     ));
     if ledger.refused_contents > 0 {
-        let events = counted(ledger.refused_contents, "event");
+        let events = format_count(ledger.refused_contents, "event");
         lines.push(format!(
             "  {events} with other content under a known id; give each firing of an alert an id of its own"
         ));
     }
     lines.extend(ledger.reported.iter().map(|of| {
         let provider = stats.providers.get(&of.relay).copied().unwrap_or("unknown");
-        let (bounces, complaints) = (counted(of.bounces, "bounce"), counted(of.complaints, "complaint"));
+        let (bounces, complaints) = (format_count(of.bounces, "bounce"), format_count(of.complaints, "complaint"));
         format!("  relay {} ({provider})  {bounces}, {complaints}", of.relay)
     }));
     lines
@@ -128,7 +129,7 @@ pub(super) fn seconds(seconds: u64) -> SignedDuration {
 }
 
 /// To the second, e.g. `1h 10m`.
-pub(super) fn written(span: SignedDuration) -> String {
+pub(super) fn format_span(span: SignedDuration) -> String {
     SpanPrinter::new().duration_to_string(&SignedDuration::from_secs(span.as_secs()))
 }
 
@@ -136,22 +137,22 @@ pub(super) fn written(span: SignedDuration) -> String {
 pub(super) mod tests {
     use tidings_model::{
         ZoneData, ZoneSource,
-        inbox::Depth,
-        process::{Aspect, Difference},
-        records::Reason,
-        statistics::{Ended, LedgerStatistics, ReportedByRelay, Suppressed, Undelivered},
-        troubled_run::{Trouble, TroubledRun},
-        window::Outcome,
+        inbox::InboxDepth,
+        process::{ProcessAspect, ProcessDifference},
+        records::SuppressionReason,
+        statistics::{EndedDigests, LedgerStatistics, ReportedByRelay, SuppressedAddresses, UndeliveredDigests},
+        troubled_run::{RunTrouble, TroubledRun},
+        window::DigestOutcome,
     };
-    use tidings_operations::stats::{Open, Troubled, UnknownZone, Upkeep};
-    use tidings_services::visibility::{Queue, TaskKind};
+    use tidings_operations::stats::{OpenDigests, TroubleCount, UnknownZone, Upkeep};
+    use tidings_services::visibility::{TaskKind, TaskQueueBacklog};
 
     use super::*;
 
     pub fn sample() -> Stats {
         let at = |seconds: i64| Timestamp::from_second(1_800_000_000 + seconds).unwrap();
         let (tenant, digest_type) = ("acme".to_owned(), "activity".to_owned());
-        let ended = |outcome, digests, events| Ended {
+        let ended = |outcome, digests, events| EndedDigests {
             tenant: tenant.clone(),
             digest_type: digest_type.clone(),
             outcome,
@@ -162,14 +163,14 @@ pub(super) mod tests {
             at: at(4_200),
             since: at(4_200 - 86_400),
             open_digest_count: 812,
-            open: vec![Open { tenant: tenant.clone(), digest_type: digest_type.clone(), digests: 812 }],
+            open: vec![OpenDigests { tenant: tenant.clone(), digest_type: digest_type.clone(), digests: 812 }],
             open_is_partial: false,
             undelivered_digest_count: 3,
             overdue_digest_count: 2,
             oldest_overdue_seconds: 4_200,
             event_count: 1_201,
             ledger: LedgerStatistics {
-                undelivered: vec![Undelivered {
+                undelivered: vec![UndeliveredDigests {
                     tenant: tenant.clone(),
                     digest_type: digest_type.clone(),
                     digests: 3,
@@ -177,15 +178,15 @@ pub(super) mod tests {
                     overdue: 2,
                     oldest_due_at: at(0),
                 }],
-                ended: vec![ended(Outcome::Failed, 1, 1), ended(Outcome::Sent, 400, 1_200)],
+                ended: vec![ended(DigestOutcome::Failed, 1, 1), ended(DigestOutcome::Sent, 400, 1_200)],
                 dead_letters: 1,
                 refused_contents: 2,
                 webhook_dead_letters: 2,
                 reported: vec![ReportedByRelay { relay: "ses".into(), bounces: 2, complaints: 1 }],
-                suppressed: vec![Suppressed { reason: Reason::HardBounce, addresses: 7 }],
+                suppressed: vec![SuppressedAddresses { reason: SuppressionReason::HardBounce, addresses: 7 }],
             },
             providers: [("ses".to_owned(), "ses")].into(),
-            task_queues: vec![Queue {
+            task_queues: vec![TaskQueueBacklog {
                 name: "tidings".into(),
                 kind: TaskKind::Workflow,
                 backlog: Some(5),
@@ -199,24 +200,30 @@ pub(super) mod tests {
                 why: "connection refused".into(),
                 open_since: at(1),
             }],
-            inbox: Depth { events: 30, bytes: 9_000, oldest: Some(at(4_100)) },
+            inbox: InboxDepth { events: 30, bytes: 9_000, oldest: Some(at(4_100)) },
             notices: vec![
-                Notices {
+                SubscriptionNotices {
                     subscription: "crm".into(),
                     waiting: 4,
                     oldest: Some(at(600)),
                     dead_letters: 1,
                     gone_at: Some(at(900)),
                 },
-                Notices { subscription: "erp".into(), waiting: 0, oldest: None, dead_letters: 0, gone_at: None },
+                SubscriptionNotices {
+                    subscription: "erp".into(),
+                    waiting: 0,
+                    oldest: None,
+                    dead_letters: 0,
+                    gone_at: None,
+                },
             ],
             troubled_run_count: 1,
             oldest_troubled_run_seconds: 4_150,
-            troubled: vec![Troubled { trouble: Trouble::Terminated, runs: 1 }],
+            troubled: vec![TroubleCount { trouble: RunTrouble::Terminated, runs: 1 }],
             troubled_runs: vec![TroubledRun {
                 workflow_id: "digest/acme/activity/ann".into(),
                 run_id: "r1".into(),
-                trouble: Trouble::Terminated,
+                trouble: RunTrouble::Terminated,
                 since: at(50),
                 by: Some("bo@desk".into()),
                 why: None,
@@ -231,13 +238,12 @@ pub(super) mod tests {
                 ..tidings_model::zone_data().clone()
             },
             newest_zone_release: "2027a".into(),
-            differences: vec![
-                Difference {
-                    aspect: Aspect::Configuration,
-                    who: "[retention] (ab in worker a:1; cd in worker b:2)".into(),
-                },
-                Difference { aspect: Aspect::Version, who: "0.1.0 in worker a:1; 0.2.0 in worker b:2".into() },
-            ],
+            differences: [
+                (ProcessAspect::Configuration, "[retention] (ab in worker a:1; cd in worker b:2)"),
+                (ProcessAspect::Version, "0.1.0 in worker a:1; 0.2.0 in worker b:2"),
+            ]
+            .map(|(aspect, who)| ProcessDifference { aspect, who: who.into() })
+            .into(),
             upkeep: Upkeep {
                 last_ended_at: Some(at(0)),
                 trouble: Some("the schedule tidings-upkeep is paused, so that nothing is deleted at night".into()),

@@ -1,14 +1,14 @@
 //! Suppression lists from other providers.
 
 use jiff::{Timestamp, fmt::rfc2822::DateTimeParser};
-use tidings_model::records::Reason;
+use tidings_model::records::SuppressionReason;
 
-use crate::error::Usage;
+use crate::error::UsageError;
 
 /// Looks up a column, empty if missing.
-pub(super) type Values<'a> = &'a dyn Fn(&str) -> String;
+pub(super) type RowValues<'a> = &'a dyn Fn(&str) -> String;
 /// The wrong field, and the remedy.
-pub(super) type Problem = (&'static str, String);
+pub(super) type FieldProblem = (&'static str, String);
 
 pub(super) const HELP: &str = "Examples:\n  \
     tidings suppressions import sendgrid-bounces.csv --tenant acme\n  \
@@ -26,7 +26,7 @@ pub(super) const HELP: &str = "Examples:\n  \
 
 /// The origin of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Format {
+pub(super) enum ListFormat {
     /// The lines of `tidings suppressions list --json`, or a file with the same columns
     Tidings,
     /// Bounces, invalid emails, spam reports or unsubscribes of SendGrid
@@ -41,7 +41,7 @@ pub(super) enum Format {
     Mailjet,
 }
 
-impl Format {
+impl ListFormat {
     const ALL: [Self; 6] = [Self::Tidings, Self::Sendgrid, Self::Mailgun, Self::Postmark, Self::Ses, Self::Mailjet];
 
     pub const fn name(self) -> &'static str {
@@ -101,26 +101,26 @@ impl Format {
     ///
     /// # Errors
     /// No format matches, or a column is missing or unknown. The message names it, or the known formats.
-    pub fn of(columns: &[String], wanted: Option<Self>) -> Result<Self, Usage> {
+    pub fn detect_format(columns: &[String], wanted: Option<Self>) -> Result<Self, UsageError> {
         let has =
             |format: Self| format.required().iter().all(|required| columns.iter().any(|column| column == required));
         let unknown = |format: Self| columns.iter().find(|column| !format.columns().contains(&column.as_str()));
         let Some(format) = wanted.or_else(|| Self::ALL.into_iter().find(|format| has(*format))) else {
-            let known: Vec<_> = Self::ALL.iter().map(|format| format!("\n  {}", format.words())).collect();
+            let known: Vec<_> = Self::ALL.iter().map(|format| format!("\n  {}", format.describe_columns())).collect();
             let columns = columns.join(",");
-            return Err(Usage(format!(
+            return Err(UsageError(format!(
                 "no format has the columns {columns}; the first line names one of{}",
                 known.concat()
             )));
         };
         match unknown(format) {
-            Some(column) => Err(Usage(format!("column {column:?} is unknown; {}", format.words()))),
+            Some(column) => Err(UsageError(format!("column {column:?} is unknown; {}", format.describe_columns()))),
             None if has(format) => Ok(format),
-            None => Err(Usage(format!("a column is missing; {}", format.words()))),
+            None => Err(UsageError(format!("a column is missing; {}", format.describe_columns()))),
         }
     }
 
-    fn words(self) -> String {
+    fn describe_columns(self) -> String {
         let required = self.required();
         let optional: Vec<_> = self.columns().iter().filter(|column| !required.contains(column)).copied().collect();
         format!("{}: {}, and perhaps {}", self.name(), required.join(","), optional.join(","))
@@ -136,39 +136,41 @@ impl Format {
     }
 
     /// Returns `None` if the row's address is not suppressed.
-    pub fn reason(self, value: Values<'_>) -> Result<Option<Reason>, Problem> {
+    pub fn parse_reason(self, value: RowValues<'_>) -> Result<Option<SuppressionReason>, FieldProblem> {
         match self {
             Self::Tidings => {
                 let written = value("reason");
-                let known = Reason::named(&written);
-                known.map(Some).ok_or_else(|| ("reason", unknown(&written, &Reason::ALL.map(Reason::name))))
+                let known = SuppressionReason::named(&written);
+                known.map(Some).ok_or_else(|| {
+                    ("reason", unknown_reason(&written, &SuppressionReason::ALL.map(SuppressionReason::name)))
+                })
             }
-            Self::Sendgrid => permanent(&value("status"), &value("reason"), "status").map(Some),
-            Self::Mailgun if !value("tags").is_empty() => Ok(Some(Reason::Unsubscribed)),
-            Self::Mailgun => permanent(&value("code"), "", "code").map(Some),
-            Self::Postmark => among(
+            Self::Sendgrid => bounce_reason(&value("status"), &value("reason"), "status").map(Some),
+            Self::Mailgun if !value("tags").is_empty() => Ok(Some(SuppressionReason::Unsubscribed)),
+            Self::Mailgun => bounce_reason(&value("code"), "", "code").map(Some),
+            Self::Postmark => reason_among(
                 "SuppressionReason",
                 &value("SuppressionReason"),
                 &[
-                    ("HardBounce", Reason::HardBounce),
-                    ("SpamComplaint", Reason::Complaint),
-                    ("ManualSuppression", Reason::Unsubscribed),
+                    ("HardBounce", SuppressionReason::HardBounce),
+                    ("SpamComplaint", SuppressionReason::Complaint),
+                    ("ManualSuppression", SuppressionReason::Unsubscribed),
                 ],
             ),
             Self::Ses => {
-                let known = [("BOUNCE", Reason::HardBounce), ("COMPLAINT", Reason::Complaint)];
-                among("Reason", &value("Reason"), &known)
+                let known = [("BOUNCE", SuppressionReason::HardBounce), ("COMPLAINT", SuppressionReason::Complaint)];
+                reason_among("Reason", &value("Reason"), &known)
             }
-            Self::Mailjet if is_true(&value("IsSpamComplaining")) => Ok(Some(Reason::Complaint)),
+            Self::Mailjet if is_true(&value("IsSpamComplaining")) => Ok(Some(SuppressionReason::Complaint)),
             Self::Mailjet => {
                 let unsubscribed = !value("UnsubscribedAt").is_empty() || is_true(&value("IsExcludedFromCampaigns"));
-                Ok(unsubscribed.then_some(Reason::Unsubscribed))
+                Ok(unsubscribed.then_some(SuppressionReason::Unsubscribed))
             }
         }
     }
 
     /// Returns `None` if the row has no time.
-    pub fn since(self, value: Values<'_>) -> Result<Option<Timestamp>, Problem> {
+    pub fn parse_since(self, value: RowValues<'_>) -> Result<Option<Timestamp>, FieldProblem> {
         let columns: &[&str] = match self {
             Self::Tidings => &["at"],
             Self::Sendgrid => &["created"],
@@ -183,14 +185,14 @@ impl Format {
             return Ok(None);
         };
         let right = "is not a time; write for example 2026-11-24T08:00:00Z";
-        time(&written).map(Some).ok_or_else(|| (column, format!("{written:?} {right}")))
+        parse_time(&written).map(Some).ok_or_else(|| (column, format!("{written:?} {right}")))
     }
 }
 
 /// Permanent means SMTP code 5xx. If `code` is empty, `text` may begin with one.
-fn permanent(code: &str, text: &str, column: &'static str) -> Result<Reason, Problem> {
+fn bounce_reason(code: &str, text: &str, column: &'static str) -> Result<SuppressionReason, FieldProblem> {
     match [code, text].into_iter().find_map(|said| said.bytes().next().filter(u8::is_ascii_digit)) {
-        Some(b'5') => Ok(Reason::HardBounce),
+        Some(b'5') => Ok(SuppressionReason::HardBounce),
         Some(_) => Err((
             column,
             format!("{code:?} is a temporary failure, which suppresses nothing; --reason decides otherwise"),
@@ -199,13 +201,17 @@ fn permanent(code: &str, text: &str, column: &'static str) -> Result<Reason, Pro
     }
 }
 
-fn among(column: &'static str, written: &str, known: &[(&str, Reason)]) -> Result<Option<Reason>, Problem> {
+fn reason_among(
+    column: &'static str,
+    written: &str,
+    known: &[(&str, SuppressionReason)],
+) -> Result<Option<SuppressionReason>, FieldProblem> {
     let found = known.iter().find(|(name, _)| name.eq_ignore_ascii_case(written));
     let names: Vec<_> = known.iter().map(|(name, _)| *name).collect();
-    found.map(|(_, reason)| Some(*reason)).ok_or_else(|| (column, unknown(written, &names)))
+    found.map(|(_, reason)| Some(*reason)).ok_or_else(|| (column, unknown_reason(written, &names)))
 }
 
-fn unknown(written: &str, known: &[&str]) -> String {
+fn unknown_reason(written: &str, known: &[&str]) -> String {
     format!("{written:?} is not a reason; write one of {}", known.join(", "))
 }
 
@@ -214,7 +220,7 @@ fn is_true(written: &str) -> bool {
 }
 
 /// Accepts RFC 3339, RFC 2822, or seconds since 1970.
-fn time(written: &str) -> Option<Timestamp> {
+fn parse_time(written: &str) -> Option<Timestamp> {
     // Mailgun writes the zone as `UTC`, which RFC 2822 does not allow.
     let mail = written.strip_suffix("UTC").map_or_else(|| written.to_owned(), |time| format!("{time}+0000"));
     let seconds = written.parse::<f64>().ok().and_then(|seconds| jiff::SignedDuration::try_from_secs_f64(seconds).ok());
@@ -228,24 +234,24 @@ mod tests {
 
     use super::*;
 
-    fn of(header: &str, wanted: Option<Format>) -> Result<Format, String> {
+    fn of(header: &str, wanted: Option<ListFormat>) -> Result<ListFormat, String> {
         let columns: Vec<_> = header.split(',').map(str::to_owned).collect();
-        Format::of(&columns, wanted).map_err(|error| error.to_string())
+        ListFormat::detect_format(&columns, wanted).map_err(|error| error.to_string())
     }
 
     #[test]
     fn the_columns_say_the_format() {
         for (header, format) in [
-            ("address,reason", Format::Tidings),
-            ("tenant,address,reason,detail,at", Format::Tidings),
-            ("status,reason,email,created", Format::Sendgrid),
-            ("ip,email,created", Format::Sendgrid),
-            ("email,created", Format::Sendgrid),
-            ("address,code,error,created_at", Format::Mailgun),
-            ("address,tags,created_at", Format::Mailgun),
-            ("EmailAddress,SuppressionReason,Origin,CreatedAt", Format::Postmark),
-            ("EmailAddress,Reason,LastUpdateTime", Format::Ses),
-            ("ID,Email,IsExcludedFromCampaigns,IsSpamComplaining,UnsubscribedAt", Format::Mailjet),
+            ("address,reason", ListFormat::Tidings),
+            ("tenant,address,reason,detail,at", ListFormat::Tidings),
+            ("status,reason,email,created", ListFormat::Sendgrid),
+            ("ip,email,created", ListFormat::Sendgrid),
+            ("email,created", ListFormat::Sendgrid),
+            ("address,code,error,created_at", ListFormat::Mailgun),
+            ("address,tags,created_at", ListFormat::Mailgun),
+            ("EmailAddress,SuppressionReason,Origin,CreatedAt", ListFormat::Postmark),
+            ("EmailAddress,Reason,LastUpdateTime", ListFormat::Ses),
+            ("ID,Email,IsExcludedFromCampaigns,IsSpamComplaining,UnsubscribedAt", ListFormat::Mailjet),
         ] {
             assert_eq!(of(header, None), Ok(format), "{header}");
         }
@@ -260,8 +266,8 @@ mod tests {
                 None,
                 "no format has the columns mail,since; the first line names one of\n  tidings: address",
             ),
-            ("address,reason", Some(Format::Ses), "column \"address\" is unknown; ses: EmailAddress,Reason"),
-            ("EmailAddress", Some(Format::Ses), "a column is missing; ses: EmailAddress,Reason"),
+            ("address,reason", Some(ListFormat::Ses), "column \"address\" is unknown; ses: EmailAddress,Reason"),
+            ("EmailAddress", Some(ListFormat::Ses), "a column is missing; ses: EmailAddress,Reason"),
         ] {
             let error = of(header, wanted).unwrap_err();
             assert!(error.starts_with(says), "{error}");
@@ -276,41 +282,49 @@ mod tests {
     #[test]
     fn reasons_are_those_of_the_provider() {
         for (format, values, reason) in [
-            (Format::Tidings, &[("reason", "complaint")][..], Some(Reason::Complaint)),
-            (Format::Sendgrid, &[("status", "5.1.1"), ("reason", "550 no such user")], Some(Reason::HardBounce)),
-            (Format::Sendgrid, &[("reason", "550 no such user")], Some(Reason::HardBounce)),
-            (Format::Mailgun, &[("code", "550")], Some(Reason::HardBounce)),
-            (Format::Mailgun, &[("tags", "*")], Some(Reason::Unsubscribed)),
-            (Format::Postmark, &[("SuppressionReason", "HardBounce")], Some(Reason::HardBounce)),
-            (Format::Postmark, &[("SuppressionReason", "SpamComplaint")], Some(Reason::Complaint)),
-            (Format::Postmark, &[("SuppressionReason", "ManualSuppression")], Some(Reason::Unsubscribed)),
-            (Format::Ses, &[("Reason", "BOUNCE")], Some(Reason::HardBounce)),
-            (Format::Ses, &[("Reason", "COMPLAINT")], Some(Reason::Complaint)),
-            (Format::Mailjet, &[("IsSpamComplaining", "true")], Some(Reason::Complaint)),
-            (Format::Mailjet, &[("IsExcludedFromCampaigns", "True")], Some(Reason::Unsubscribed)),
-            (Format::Mailjet, &[("UnsubscribedAt", "2026-01-01T00:00:00Z")], Some(Reason::Unsubscribed)),
-            (Format::Mailjet, &[("IsExcludedFromCampaigns", "false")], None),
+            (ListFormat::Tidings, &[("reason", "complaint")][..], Some(SuppressionReason::Complaint)),
+            (
+                ListFormat::Sendgrid,
+                &[("status", "5.1.1"), ("reason", "550 no such user")],
+                Some(SuppressionReason::HardBounce),
+            ),
+            (ListFormat::Sendgrid, &[("reason", "550 no such user")], Some(SuppressionReason::HardBounce)),
+            (ListFormat::Mailgun, &[("code", "550")], Some(SuppressionReason::HardBounce)),
+            (ListFormat::Mailgun, &[("tags", "*")], Some(SuppressionReason::Unsubscribed)),
+            (ListFormat::Postmark, &[("SuppressionReason", "HardBounce")], Some(SuppressionReason::HardBounce)),
+            (ListFormat::Postmark, &[("SuppressionReason", "SpamComplaint")], Some(SuppressionReason::Complaint)),
+            (
+                ListFormat::Postmark,
+                &[("SuppressionReason", "ManualSuppression")],
+                Some(SuppressionReason::Unsubscribed),
+            ),
+            (ListFormat::Ses, &[("Reason", "BOUNCE")], Some(SuppressionReason::HardBounce)),
+            (ListFormat::Ses, &[("Reason", "COMPLAINT")], Some(SuppressionReason::Complaint)),
+            (ListFormat::Mailjet, &[("IsSpamComplaining", "true")], Some(SuppressionReason::Complaint)),
+            (ListFormat::Mailjet, &[("IsExcludedFromCampaigns", "True")], Some(SuppressionReason::Unsubscribed)),
+            (ListFormat::Mailjet, &[("UnsubscribedAt", "2026-01-01T00:00:00Z")], Some(SuppressionReason::Unsubscribed)),
+            (ListFormat::Mailjet, &[("IsExcludedFromCampaigns", "false")], None),
         ] {
-            assert_eq!(format.reason(&row(values)), Ok(reason), "{format:?} {values:?}");
+            assert_eq!(format.parse_reason(&row(values)), Ok(reason), "{format:?} {values:?}");
         }
         for (format, values, field, says) in [
             (
-                Format::Tidings,
+                ListFormat::Tidings,
                 &[("reason", "bounce")][..],
                 "reason",
                 "\"bounce\" is not a reason; write one of hard_bounce",
             ),
-            (Format::Sendgrid, &[("status", "4.2.2")], "status", "\"4.2.2\" is a temporary failure"),
+            (ListFormat::Sendgrid, &[("status", "4.2.2")], "status", "\"4.2.2\" is a temporary failure"),
             (
-                Format::Sendgrid,
+                ListFormat::Sendgrid,
                 &[],
                 "status",
                 "does not say why the address is suppressed; name the reason with --reason",
             ),
-            (Format::Mailgun, &[("code", "452")], "code", "temporary failure"),
-            (Format::Ses, &[("Reason", "")], "Reason", "write one of BOUNCE, COMPLAINT"),
+            (ListFormat::Mailgun, &[("code", "452")], "code", "temporary failure"),
+            (ListFormat::Ses, &[("Reason", "")], "Reason", "write one of BOUNCE, COMPLAINT"),
         ] {
-            let (wrong, problem) = format.reason(&row(values)).unwrap_err();
+            let (wrong, problem) = format.parse_reason(&row(values)).unwrap_err();
             assert!(wrong == field && problem.contains(says), "{wrong}: {problem}");
         }
     }
@@ -319,18 +333,18 @@ mod tests {
     fn times_are_those_of_the_provider() {
         let time = "2026-11-20T08:00:00Z".parse().unwrap();
         for (format, column, written) in [
-            (Format::Tidings, "at", "2026-11-20T08:00:00Z"),
-            (Format::Sendgrid, "created", "1795161600"),
-            (Format::Mailgun, "created_at", "Fri, 20 Nov 2026 08:00:00 UTC"),
-            (Format::Mailgun, "created_at", "Fri, 20 Nov 2026 08:00:00 GMT"),
-            (Format::Postmark, "CreatedAt", "2026-11-20T03:00:00-05:00"),
-            (Format::Ses, "LastUpdateTime", "1795161600.000"),
-            (Format::Mailjet, "ExclusionFromCampaignsUpdatedAt", "2026-11-20T08:00:00Z"),
+            (ListFormat::Tidings, "at", "2026-11-20T08:00:00Z"),
+            (ListFormat::Sendgrid, "created", "1795161600"),
+            (ListFormat::Mailgun, "created_at", "Fri, 20 Nov 2026 08:00:00 UTC"),
+            (ListFormat::Mailgun, "created_at", "Fri, 20 Nov 2026 08:00:00 GMT"),
+            (ListFormat::Postmark, "CreatedAt", "2026-11-20T03:00:00-05:00"),
+            (ListFormat::Ses, "LastUpdateTime", "1795161600.000"),
+            (ListFormat::Mailjet, "ExclusionFromCampaignsUpdatedAt", "2026-11-20T08:00:00Z"),
         ] {
-            assert_eq!(format.since(&row(&[(column, written)])), Ok(Some(time)), "{format:?} {written}");
+            assert_eq!(format.parse_since(&row(&[(column, written)])), Ok(Some(time)), "{format:?} {written}");
         }
-        assert_eq!(Format::Ses.since(&row(&[])), Ok(None));
-        let (field, problem) = Format::Sendgrid.since(&row(&[("created", "yesterday")])).unwrap_err();
+        assert_eq!(ListFormat::Ses.parse_since(&row(&[])), Ok(None));
+        let (field, problem) = ListFormat::Sendgrid.parse_since(&row(&[("created", "yesterday")])).unwrap_err();
         assert!(field == "created" && problem.starts_with("\"yesterday\" is not a time"), "{problem}");
     }
 }

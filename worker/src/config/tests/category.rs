@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidings_model::settings::{Categories, CategorySettings, Section};
+use tidings_model::settings::{CategorySettings, DigestCategories, SectionHeading};
 
 use super::{problems_of, read};
 
@@ -18,13 +18,13 @@ fn a_category_has_a_section_or_stands_in_that_of_another_one() {
     let lines = "[digest.a.category.change]\ntitle = \"Code\"\npriority = 2\n[digest.a.category.fix]\n\
                  section = \"change\"\n[digest.a.category.noise]\npriority = 1\nmin_count = 3\nmax_age = \"1d\"";
     let config = read(&with(lines), &[]).unwrap();
-    let section = Some(Section::new("change", "Code"));
+    let section = Some(SectionHeading::new("change", "Code"));
     let code = CategorySettings { section, priority: 2, ..CategorySettings::default() };
     let noise = CategorySettings { priority: 1, min_count: Some(3), max_age: Some(DAY), ..CategorySettings::default() };
     let expected = [("change", code.clone()), ("fix", code), ("noise", noise)];
     // A type without a `max_age` has the longest of its categories for those that nobody named.
     let others = CategorySettings { max_age: Some(DAY), ..CategorySettings::default() };
-    assert_eq!(config.digests["a"].category, Categories { others, ..Categories::from_iter(expected) });
+    assert_eq!(config.digests["a"].category, DigestCategories { others, ..DigestCategories::from_iter(expected) });
 }
 
 #[test]
@@ -64,12 +64,12 @@ fn the_limits_of_a_digest_type_are_those_of_every_category_without_its_own() {
     let lines = "max_age = \"30d\"\nmin_count = 2\ncategory.x.max_age = \"1d\"\ncategory.y.min_count = 1\n\
                  [tenant.acme.digest.a]\nmax_age = \"7d\"";
     let config = read(&with(lines), &[]).unwrap();
-    let limits = |categories: &Categories, category: &str| {
+    let limits = |categories: &DigestCategories, category: &str| {
         let CategorySettings { min_count, max_age, .. } = categories.get(category);
         (*min_count, max_age.map(|age| age.as_secs() / DAY.as_secs()))
     };
     let (general, acme) = (&config.digests["a"].category, &config.tenants["acme"].digests["a"].category);
-    let of_all = |categories: &Categories| ["x", "y", "z"].map(|category| limits(categories, category));
+    let of_all = |categories: &DigestCategories| ["x", "y", "z"].map(|category| limits(categories, category));
     assert_eq!(of_all(general), [(Some(2), Some(1)), (Some(1), Some(30)), (Some(2), Some(30))]);
     assert_eq!(of_all(acme), [(Some(2), Some(1)), (Some(1), Some(7)), (Some(2), Some(7))]);
 }
@@ -109,5 +109,5 @@ fn a_tenant_replaces_the_categories_that_it_names() {
     let lines = "category.x.title = \"X\"\ncategory.y.title = \"Y\"\n[tenant.acme.digest.a]\ncategory.x.title = \"Z\"";
     let config = read(&with(lines), &[]).unwrap();
     let titles = config.tenants["acme"].digests["a"].category.named.values().map(|category| category.section.clone());
-    assert_eq!(titles.collect::<Vec<_>>(), [Some(Section::new("x", "Z")), Some(Section::new("y", "Y"))]);
+    assert_eq!(titles.collect::<Vec<_>>(), [Some(SectionHeading::new("x", "Z")), Some(SectionHeading::new("y", "Y"))]);
 }

@@ -77,6 +77,6 @@ fn a_worker_does_not_start_without_the_values_of_the_directory() {
         let set = read(&text, &[("A_VALUE", value)]).unwrap();
         assert!(set.directory_problem().is_none() && !format!("{set:?}").contains("hunter2"));
         let directory = set.team_directory().unwrap().unwrap();
-        assert!(!directory.refusal().contains("hunter2"), "{}", directory.refusal());
+        assert!(!directory.refusal_text().contains("hunter2"), "{}", directory.refusal_text());
     }
 }

@@ -11,7 +11,7 @@ const RENAMED: &str = "[digest.news]\nwas = [\"activity\", \"digest\"]\ncadence 
 
 #[test]
 fn a_former_name_has_the_settings_of_todays() {
-    let settings = read(RENAMED, &[]).unwrap().unsigned();
+    let settings = read(RENAMED, &[]).unwrap().unchecked_settings();
     let key = |tenant: &str, digest_type: &str| Key::new(tenant.into(), digest_type.into(), "ann".into()).unwrap();
     for (tenant, priority) in [("acme", 9), ("initech", 9), ("bolt", 7)] {
         for name in ["news", "activity", "digest"] {

@@ -40,15 +40,15 @@ fn a_public_address_without_keys_stops_sending_and_the_gateway() {
     let said = "tidings.toml:2: gateway.public_url = \"https://mail.acme.example\": needs a key that signs its links; \
                 set TIDINGS_LINK_KEYS to what `tidings keys new` prints";
     assert_eq!(config.settings(UnknownRecipients::Wait).unwrap_err().to_string(), said);
-    assert_eq!(config.serves().unwrap_err().to_string(), said);
+    assert_eq!(config.check_gateway().unwrap_err().to_string(), said);
     let config = read(text, &[("TIDINGS_LINK_KEYS", KEY)]).unwrap();
-    assert!(config.settings(UnknownRecipients::Wait).is_ok() && config.serves().is_ok());
+    assert!(config.settings(UnknownRecipients::Wait).is_ok() && config.check_gateway().is_ok());
 }
 
 #[test]
 fn a_gateway_without_a_public_address_says_what_is_missing() {
     for (text, place) in [("", "default"), ("\n[gateway]\nlisten = \"0.0.0.0:80\"", "tidings.toml:3")] {
-        let said = read(text, &[("TIDINGS_LINK_KEYS", KEY)]).unwrap().serves().unwrap_err().to_string();
+        let said = read(text, &[("TIDINGS_LINK_KEYS", KEY)]).unwrap().check_gateway().unwrap_err().to_string();
         let expected =
             format!("{place}: gateway.public_url: is missing; write the address under which recipients reach");
         assert!(said.starts_with(&expected), "{said}");

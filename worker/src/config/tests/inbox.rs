@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use tidings_model::inbox::Limits;
+use tidings_model::inbox::InboxLimits;
 
 use super::{problems_of, read};
 
 #[test]
 fn the_inbox_has_limits_and_keeps_for_three_days_what_it_forwarded() {
     let config = read("", &[]).unwrap();
-    assert_eq!((config.inbox, config.retention.settings.inbox), (Limits::default(), Duration::from_hours(72)));
+    assert_eq!((config.inbox, config.retention.settings.inbox), (InboxLimits::default(), Duration::from_hours(72)));
     let config = read("[inbox]\nkeep = \"7d\"\nmax_age = \"2h\"\nmax_mebibytes = 1", &[]).unwrap();
     let (keep, age) = (Duration::from_hours(7 * 24), Duration::from_hours(2));
-    assert_eq!((config.inbox, config.retention.settings.inbox), (Limits { bytes: 1 << 20, age, keep }, keep));
+    assert_eq!((config.inbox, config.retention.settings.inbox), (InboxLimits { bytes: 1 << 20, age, keep }, keep));
     for (line, said) in [
         ("keep = \"never\"", "tidings.toml:2: inbox.keep = \"never\": \"never\" is not a duration"),
         ("max_age = \"0s\"", "is outside 1s to 31d"),

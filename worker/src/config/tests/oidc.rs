@@ -1,6 +1,6 @@
 //! The table `[gateway.oidc]`.
 
-use tidings_gateway::api::{TokenType, Trust};
+use tidings_gateway::api::{IssuerTrust, TokenType};
 
 use super::{problems_of, read};
 
@@ -13,7 +13,7 @@ fn of(keys: &str) -> String {
 #[test]
 fn an_issuer_is_trusted_only_where_it_is_configured() {
     assert_eq!(read("", &[]).unwrap().gateway.oidc, None);
-    let trust = Trust {
+    let trust = IssuerTrust {
         issuer: "https://login.acme.example/".into(),
         audience: "tidings".into(),
         tenant_claim: "tenant".into(),
@@ -25,7 +25,7 @@ fn an_issuer_is_trusted_only_where_it_is_configured() {
         of(&format!("{KEYS}tenant_claim = \"https://acme.example/team\"\nall_tenants = true\ntoken_type = \"JWT\""));
     let more = read(&more, &[]).unwrap();
     let tenant_claim = "https://acme.example/team".into();
-    let trust = Trust { tenant_claim, all_tenants: true, token_type: TokenType::Jwt, ..trust };
+    let trust = IssuerTrust { tenant_claim, all_tenants: true, token_type: TokenType::Jwt, ..trust };
     assert_eq!(more.gateway.oidc, Some(trust));
     assert!(more.gateway_problem().is_some(), "a gateway needs a public address");
     assert!(read(&of("issuer = \"http://127.0.0.1:9000\"\naudience = \"tidings\""), &[]).is_ok());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidings_model::{Provider, relay_url::TokenSource, settings::Guarantee};
+use tidings_model::{Provider, relay_url::TokenSource, settings::DeliveryGuarantee};
 
 use super::*;
 
@@ -48,11 +48,17 @@ fn each_stream_has_its_own_relays_retries_guarantee_and_sender() {
     assert_eq!(reply_timeouts, [Some(Duration::from_mins(20)), None]);
 
     let bulk = settings.streams.bulk;
-    assert_eq!((bulk.relays, bulk.guarantee), (vec!["ses".to_owned(), "own".to_owned()], Guarantee::AtLeastOnce));
+    assert_eq!(
+        (bulk.relays, bulk.guarantee),
+        (vec!["ses".to_owned(), "own".to_owned()], DeliveryGuarantee::AtLeastOnce)
+    );
     assert_eq!(bulk.retry_delays, [Duration::from_mins(1), Duration::from_hours(2)]);
     assert_eq!((bulk.sender.address.as_str(), bulk.sender.domain.as_str()), ("digest@acme.example", "acme.example"));
     let transactional = settings.streams.transactional;
-    assert_eq!((transactional.relays, transactional.guarantee), (vec!["own".to_owned()], Guarantee::AtMostOnce));
+    assert_eq!(
+        (transactional.relays, transactional.guarantee),
+        (vec!["own".to_owned()], DeliveryGuarantee::AtMostOnce)
+    );
     assert_eq!(transactional.retry_delays.len(), 5);
     assert_eq!(transactional.sender.domain, "mail.acme.example");
 }
@@ -61,7 +67,7 @@ fn each_stream_has_its_own_relays_retries_guarantee_and_sender() {
 fn streams_default_to_smtp_url_and_the_general_sender() {
     let settings = settings("smtp_url = \"smtp://127.0.0.1:1\"\n[mail]\nreply_to = \"help@acme.example\"", &[]);
     for stream in [settings.streams.bulk, settings.streams.transactional] {
-        assert_eq!((stream.relays, stream.guarantee), (vec!["default".to_owned()], Guarantee::AtLeastOnce));
+        assert_eq!((stream.relays, stream.guarantee), (vec!["default".to_owned()], DeliveryGuarantee::AtLeastOnce));
         assert_eq!(stream.sender.reply_to, "help@acme.example".parse().ok());
     }
     assert_eq!(settings.relays["default"].provider, Provider::Other);
@@ -95,8 +101,8 @@ fn an_access_token_stands_in_place_of_a_password() {
             TokenSource::Command(["/bin/token", "--for", "ann"].map(str::to_owned).into()),
         ),
     ] {
-        let settings = read(&table(lines), &[]).unwrap().unsigned();
-        assert!(settings.relays["default"].relay.token() == Some(&source), "{lines}");
+        let settings = read(&table(lines), &[]).unwrap().unchecked_settings();
+        assert!(settings.relays["default"].relay.token_source() == Some(&source), "{lines}");
     }
     for (lines, said) in [
         ("", "password is missing, but there is a user"),
@@ -141,7 +147,7 @@ fn a_table_can_describe_the_relay_of_smtp_url() {
     let text = "[relay.default]\nprovider = \"postmark\"";
     let config = read(text, &[("TIDINGS_SMTP_URL", "smtp://127.0.0.1:2")]).unwrap();
     assert_eq!(urls(&config), ["default smtp://127.0.0.1:2"]);
-    assert_eq!(config.unsigned().relays["default"].provider, Provider::Postmark);
+    assert_eq!(config.unchecked_settings().relays["default"].provider, Provider::Postmark);
 }
 
 #[test]
@@ -267,7 +273,7 @@ fn a_wrong_relay_or_stream_names_the_remedy() {
 fn a_stream_signs_for_its_own_sender() {
     let stream = "[stream.bulk]\nfrom = \"news@news.example\"\n";
     let names = |text: &str, environment: &[(&str, &str)]| {
-        let Streams { bulk, transactional } = read(text, environment).unwrap().streams;
+        let StreamsConfig { bulk, transactional } = read(text, environment).unwrap().streams;
         [bulk, transactional].map(|stream| stream.dkim.map(|dkim| dkim.domain))
     };
     let environment = &[("TIDINGS_DKIM_KEY", KEY), ("TIDINGS_BULK_DKIM_KEY", KEY)];

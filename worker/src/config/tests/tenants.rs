@@ -1,6 +1,6 @@
 //! Tenants with senders, signatures, relays and looks of their own.
 
-use tidings_model::settings::{InForce, StreamName};
+use tidings_model::settings::{StreamName, TenantStream};
 
 use super::*;
 
@@ -17,7 +17,7 @@ fn with(text: &str) -> String {
 
 /// Sender, domain, reply-to and relays of a stream.
 fn of(settings: &Settings, tenant: &str, name: StreamName) -> [String; 4] {
-    let InForce { stream, .. } = settings.for_tenant(tenant, name);
+    let TenantStream { stream, .. } = settings.for_tenant(tenant, name);
     let sender = &stream.sender;
     let reply_to = sender.reply_to.as_ref().map(ToString::to_string).unwrap_or_default();
     [sender.address.to_string(), sender.domain.clone(), reply_to, stream.relays.join(" ")]
@@ -35,7 +35,7 @@ fn the_first_table_that_names_a_key_of_a_stream_counts() {
     assert_eq!(of(&settings, "bolt", bulk), ["digest@tidings.example", "tidings.example", help, "ours"]);
     assert_eq!(of(&settings, "bolt", single)[..2], ["hello@mail.tidings.example", "mail.tidings.example"]);
     let guarantee = settings.for_tenant("acme", bulk).stream.guarantee;
-    assert_eq!(guarantee, settings::Guarantee::AtMostOnce, "inherited");
+    assert_eq!(guarantee, settings::DeliveryGuarantee::AtMostOnce, "inherited");
     assert_eq!(urls(&config), ["acme smtp://127.0.0.1:2", "ours smtp://127.0.0.1:1"]);
     let own = "[tenant.acme.mail]\nreply_to = \"help@acme.example\"\n";
     let settings = read(&with(own), &[]).unwrap_err().to_string();
@@ -50,8 +50,8 @@ fn every_setting_of_a_tenant_knows_its_key() {
     let config = read(&with(&format!("{ACME}{brand}")), &[]).unwrap();
     let tenant = &config.tenants["acme"];
     assert_eq!(tenant.brand.name.as_deref(), Some("Acme"), "the sender's name stands for the picture");
-    let key = |origins: &Origins, name: &str| {
-        origins.get(name).map(|Origin { key, place }| format!("{key} {place}")).unwrap_or_default()
+    let key = |origins: &SettingOrigins, name: &str| {
+        origins.get(name).map(|SettingOrigin { key, place }| format!("{key} {place}")).unwrap_or_default()
     };
     for (origins, name, expected) in [
         (&tenant.streams.bulk.origins, "from", "tenant.acme.mail.from tidings.toml:15"),
@@ -80,7 +80,7 @@ fn a_tenants_signature_covers_its_sender() {
     let general = format!("[mail]\nfrom = \"digest@tidings.example\"\n{}", dkim("s1"));
     let names = |text: &str| {
         let signers = read(&format!("{general}{text}"), &[]).unwrap().signers().unwrap();
-        let name = |signers: &StreamSigners| signers.bulk.as_ref().map(Dkim::record_name).unwrap_or_default();
+        let name = |signers: &StreamSigners| signers.bulk.as_ref().map(DkimSigner::record_name).unwrap_or_default();
         let tenants: Vec<_> = signers.tenants.iter().map(|(tenant, own)| format!("{tenant}: {}", name(own))).collect();
         (name(&signers.general), tenants.join(", "))
     };
@@ -151,6 +151,6 @@ fn an_inherited_return_path_without_keys_is_one_problem() {
 #[test]
 fn mail_that_stays_on_this_machine_does_so_for_every_tenant() {
     let mut config = read(&with(ACME), &[]).unwrap();
-    config.send_by(Relay::at("smtp://127.0.0.1:9".parse().unwrap()));
+    config.send_by(RelayConfig::with_address("smtp://127.0.0.1:9".parse().unwrap()));
     assert_eq!(urls(&config), ["default smtp://127.0.0.1:9"]);
 }

@@ -74,9 +74,9 @@ fn a_secret_that_is_missing_stops_the_gateway_and_nothing_else() {
 #[test]
 fn a_webhook_reports_for_the_relays_that_it_names() {
     let keys = "webhook_secret_env = \"R_WEBHOOK\"\nreports_for = [\"old\", \"older\"]";
-    let settings = read(&relay("other", keys), &[]).unwrap().unsigned();
+    let settings = read(&relay("other", keys), &[]).unwrap().unchecked_settings();
     assert_eq!(settings.reports_for["r-1"], ["old", "older"]);
-    assert_eq!(RelaysToday::of(&settings).name_of("old"), "old", "it is another relay");
+    assert_eq!(RelaysToday::from_settings(&settings).name_of("old"), "old", "it is another relay");
     assert_eq!(["r-1", "old", "else"].map(|name| settings.relay_today(name)), ["r-1", "r-1", "else"]);
     for (keys, says) in [
         ("reports_for = [\"old\"]", "needs a webhook; add webhook_secret_env"),
@@ -90,8 +90,8 @@ fn a_webhook_reports_for_the_relays_that_it_names() {
 
 #[test]
 fn a_relay_is_known_by_the_names_that_it_had() {
-    let settings = read(&relay("other", "was = [\"old\"]"), &[]).unwrap().unsigned();
-    assert_eq!(RelaysToday::of(&settings).name_of("old"), "r-1");
+    let settings = read(&relay("other", "was = [\"old\"]"), &[]).unwrap().unchecked_settings();
+    assert_eq!(RelaysToday::from_settings(&settings).name_of("old"), "r-1");
     assert_eq!(["r-1", "old", "else"].map(|name| settings.relay_today(name)), ["r-1", "r-1", "else"]);
     for (keys, says) in [
         ("was = [\"r-1\"]", "is the name that the table has"),

@@ -23,7 +23,7 @@ impl Browser {
         let mailbox = Arc::new(Mailbox::open(folder.path()).await.unwrap());
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let about = About { smtp: "127.0.0.1:1025".into(), temporal_ui: "http://127.0.0.1:8233".into() };
+        let about = InboxAddresses { smtp: "127.0.0.1:1025".into(), temporal_ui: "http://127.0.0.1:8233".into() };
         tokio::spawn(serve(listener, Arc::clone(&mailbox), about));
         Self { address, mailbox, _folder: folder }
     }
@@ -54,7 +54,7 @@ fn header<'a>(answer: &'a str, name: &str) -> &'a str {
 async fn the_inbox_lists_an_email_with_its_digest_and_raw_bytes() {
     let browser = Browser::open().await;
     let mail = b"Subject: 3 new\r\nX-Tidings-Message: 7f1c\r\n\r\nText.\r\n";
-    let id = browser.mailbox.put(mail).await.unwrap();
+    let id = browser.mailbox.store_email(mail).await.unwrap();
     let listed = browser.get("/api/mails").await;
     assert!(listed.contains(r#""subject":"3 new""#) && listed.contains(r#""digest_id":"7f1c""#), "{listed}");
     let raw = browser.get(&format!("/api/mails/{id}/raw")).await;
@@ -65,7 +65,7 @@ async fn the_inbox_lists_an_email_with_its_digest_and_raw_bytes() {
 #[tokio::test]
 async fn a_hostile_mail_is_served_in_a_sandbox_without_scripts_or_origin() {
     let browser = Browser::open().await;
-    let id = browser.mailbox.put(HOSTILE).await.unwrap();
+    let id = browser.mailbox.store_email(HOSTILE).await.unwrap();
     let answer = browser.get(&format!("/api/mails/{id}/html")).await;
     let policy = header(&answer, "content-security-policy");
     let directives: Vec<_> = policy.split(';').map(str::trim).collect();
@@ -96,7 +96,7 @@ async fn an_unknown_mail_is_not_found() {
 #[tokio::test]
 async fn a_name_that_another_website_points_here_reads_no_mail() {
     let browser = Browser::open().await;
-    browser.mailbox.put(b"Subject: secret\r\n\r\nText.\r\n").await.unwrap();
+    browser.mailbox.store_email(b"Subject: secret\r\n\r\nText.\r\n").await.unwrap();
     for path in ["/", "/page.js", "/api/about", "/api/mails", "/api/arrivals"] {
         let answer = browser.get_as("evil.example", path).await;
         assert!(answer.starts_with("HTTP/1.1 421") && !answer.contains("secret"), "{path}: {answer}");

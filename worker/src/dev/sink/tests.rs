@@ -53,9 +53,9 @@ async fn a_mail_is_kept_as_it_was_sent_with_its_envelope_above() {
     peer.envelope().await;
     assert_eq!(peer.say("Subject: hello\r\n\r\n..a dot\r\nand 8 bits: é\r\n.\r\n").await, "250");
 
-    let listed = peer.mailbox.list();
+    let listed = peer.mailbox.list_emails();
     assert_eq!(listed.len(), 1);
-    let kept = peer.mailbox.get(listed[0].id).await.unwrap().unwrap();
+    let kept = peer.mailbox.read_email(listed[0].id).await.unwrap().unwrap();
     let expected = "Return-Path: <digest@tidings.invalid>\r\nDelivered-To: ann@dev.invalid\r\n\
                     Subject: hello\r\n\r\n.a dot\r\nand 8 bits: é\r\n";
     assert_eq!(String::from_utf8(kept).unwrap(), expected);
@@ -70,7 +70,7 @@ async fn pipelined_commands_are_answered_in_order() {
     assert_eq!(peer.answer().await, "354");
     assert_eq!(peer.say("Subject: x\r\n\r\n.\r\nNOOP\r\n").await, "250");
     assert_eq!(peer.answer().await, "250");
-    assert_eq!(peer.mailbox.list().len(), 1);
+    assert_eq!(peer.mailbox.list_emails().len(), 1);
 }
 
 #[tokio::test]
@@ -82,6 +82,6 @@ async fn a_mail_over_the_limit_is_refused_and_the_session_goes_on() {
         peer.write.write_all(line.as_bytes()).await.unwrap();
     }
     assert_eq!(peer.say(".\r\n").await, "552");
-    assert!(peer.mailbox.list().is_empty());
+    assert!(peer.mailbox.list_emails().is_empty());
     peer.envelope().await;
 }

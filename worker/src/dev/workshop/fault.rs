@@ -6,47 +6,47 @@ use std::{
 };
 
 use serde::Serialize;
-use tidings_mail::render::{Error, Problem, Renderer};
+use tidings_mail::render::{TemplateError, TemplateProblem, TemplateRenderer};
 
 const AROUND: usize = 2;
 
 #[derive(Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Fault {
+pub(super) struct WorkshopFault {
     pub place: String,
     pub problem: String,
     pub remedy: &'static str,
-    pub lines: Vec<Line>,
+    pub lines: Vec<SourceLine>,
 }
 
 #[derive(Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Line {
+pub(super) struct SourceLine {
     number: usize,
     text: String,
     has_fault: bool,
 }
 
-impl Fault {
+impl WorkshopFault {
     pub fn new(place: &str, problem: impl ToString, remedy: &'static str) -> Self {
         Self { place: place.to_owned(), problem: problem.to_string(), remedy, lines: Vec::new() }
     }
 
-    pub fn of_templates(error: &Error, folder: Option<&Path>) -> Self {
+    pub fn of_templates(error: &TemplateError, folder: Option<&Path>) -> Self {
         match error {
-            Error::Read { path, source } => {
+            TemplateError::Read { path, source } => {
                 Self::new(&path.display().to_string(), source, "Let tidings dev read this file or folder.")
             }
-            Error::Words(words) => {
+            TemplateError::Words(words) => {
                 Self::new("words", words, "Correct the file of words. The next change of a file is shown here.")
             }
-            Error::Missing { file } => {
+            TemplateError::Missing { file } => {
                 let problem = format!("there is no {file}");
                 Self::new(file, problem, "Add the file: a template has subject.txt, body.html and body.txt.")
             }
-            Error::Template { place, problem } => {
+            TemplateError::Template { place, problem } => {
                 let remedy = "Correct it there. The next change of a file is shown here.";
-                Self { lines: lines(place, folder), ..Self::new(place, problem, remedy) }
+                Self { lines: lines_around(place, folder), ..Self::new(place, problem, remedy) }
             }
-            Error::Unknown { names, .. } => {
+            TemplateError::Unknown { names, .. } => {
                 let problem = format!("there is no such template; there are: {}", names.join(", "));
                 Self::new("the address", problem, "Choose a template from the list, or add a folder of this name.")
             }
@@ -54,7 +54,7 @@ impl Fault {
     }
 }
 
-fn lines(place: &str, folder: Option<&Path>) -> Vec<Line> {
+fn lines_around(place: &str, folder: Option<&Path>) -> Vec<SourceLine> {
     let found = || {
         let (path, line) = place.rsplit_once(':')?;
         let (path, line) = (PathBuf::from(path), line.parse::<usize>().ok()?);
@@ -62,41 +62,42 @@ fn lines(place: &str, folder: Option<&Path>) -> Vec<Line> {
         let first = line.saturating_sub(AROUND).max(1);
         let shown = text.lines().enumerate().map(|(at, text)| (at + 1, text));
         let shown = shown.filter(|(number, _)| (first..=line + AROUND).contains(number));
-        let line = |(number, text): (usize, &str)| Line { number, text: text.to_owned(), has_fault: number == line };
+        let line =
+            |(number, text): (usize, &str)| SourceLine { number, text: text.to_owned(), has_fault: number == line };
         Some(shown.map(line).collect())
     };
     found().unwrap_or_default()
 }
 
 #[derive(Serialize)]
-pub(super) struct Found {
-    faults: Vec<Finding>,
-    warnings: Vec<Finding>,
+pub(super) struct TemplateFindings {
+    faults: Vec<TemplateFinding>,
+    warnings: Vec<TemplateFinding>,
 }
 
 #[derive(Serialize)]
-struct Finding {
+struct TemplateFinding {
     place: String,
     problem: String,
 }
 
-impl Found {
-    pub fn everywhere(renderer: &Renderer) -> Self {
-        Self { faults: findings(renderer.check()), warnings: findings(renderer.warnings()) }
+impl TemplateFindings {
+    pub fn for_all(renderer: &TemplateRenderer) -> Self {
+        Self { faults: findings(renderer.check_all()), warnings: findings(renderer.warnings()) }
     }
 
-    pub fn about(renderer: &Renderer, name: &str, folder: Option<&Path>) -> Self {
-        let warnings = renderer.warnings().into_iter().filter(|warning| concerns(&warning.place, folder, name));
+    pub fn for_template(renderer: &TemplateRenderer, name: &str, folder: Option<&Path>) -> Self {
+        let warnings = renderer.warnings().into_iter().filter(|warning| belongs_to(&warning.place, folder, name));
         Self { faults: findings(renderer.check_template(name)), warnings: findings(warnings) }
     }
 }
 
-fn findings(problems: impl IntoIterator<Item = Problem>) -> Vec<Finding> {
-    problems.into_iter().map(|Problem { place, problem }| Finding { place, problem }).collect()
+fn findings(problems: impl IntoIterator<Item = TemplateProblem>) -> Vec<TemplateFinding> {
+    problems.into_iter().map(|TemplateProblem { place, problem }| TemplateFinding { place, problem }).collect()
 }
 
 /// Returns `true` if e.g. `templates/reviews/body.html:12` belongs to this template or to a shared file.
-fn concerns(place: &str, folder: Option<&Path>, name: &str) -> bool {
+fn belongs_to(place: &str, folder: Option<&Path>, name: &str) -> bool {
     let inside = folder.and_then(|folder| Path::new(place).strip_prefix(folder).ok());
     let of = inside.and_then(Path::parent);
     of.is_none_or(|of| of == Path::new("") || of == Path::new(name))
@@ -113,8 +114,8 @@ mod tests {
         fs::write(&path, "1\n2\n3\n4\n5\n6\n").unwrap();
         let place = format!("{}:2", path.display());
         let fault = |folder| {
-            let error = Error::Template { place: place.clone(), problem: "x".into() };
-            Fault::of_templates(&error, folder)
+            let error = TemplateError::Template { place: place.clone(), problem: "x".into() };
+            WorkshopFault::of_templates(&error, folder)
         };
         let shown = fault(Some(folder.path())).lines;
         assert_eq!(shown.iter().map(|line| line.number).collect::<Vec<_>>(), [1, 2, 3, 4]);
@@ -132,7 +133,7 @@ mod tests {
             ("own/other/body.html:12", false),
             ("elsewhere", true),
         ] {
-            assert_eq!(concerns(place, folder, "reviews"), concerned, "{place}");
+            assert_eq!(belongs_to(place, folder, "reviews"), concerned, "{place}");
         }
     }
 }

@@ -8,15 +8,15 @@ use axum::{
 };
 use serde::Serialize;
 use tera::{Context, Tera};
-use tidings_mail::render::{Rendered, Renderer};
+use tidings_mail::render::{RenderedEmail, TemplateRenderer};
 use tidings_model::zone_names;
 
 use super::{
-    fault::{Fault, Found},
-    making::{Bench, Made},
-    spam::Score,
-    templates::Files,
-    wanted::{Part, Spam, Wanted},
+    fault::{TemplateFindings, WorkshopFault},
+    making::{WorkshopMessage, WorkshopState},
+    spam::SpamScore,
+    templates::FolderState,
+    wanted::{MessageTab, SpamCheck, TemplateQuery},
 };
 
 pub(super) const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
@@ -35,7 +35,7 @@ static PAGES: LazyLock<Result<Tera, tera::Error>> = LazyLock::new(|| {
 });
 
 #[derive(Serialize)]
-struct Page<'a, V> {
+struct WorkshopPage<'a, V> {
     seen: &'a str,
     inbox: Option<&'a str>,
     #[serde(flatten)]
@@ -43,62 +43,62 @@ struct Page<'a, V> {
 }
 
 #[derive(Serialize)]
-struct List<'a> {
+struct TemplateListView<'a> {
     folder: Option<String>,
-    fault: Option<&'a Fault>,
-    templates: Vec<Listed>,
-    found: Option<&'a Found>,
+    fault: Option<&'a WorkshopFault>,
+    templates: Vec<TemplateListItem>,
+    found: Option<&'a TemplateFindings>,
 }
 
 #[derive(Serialize)]
-struct Listed {
+struct TemplateListItem {
     name: String,
     url: String,
     path: String,
     is_own: bool,
-    languages: Vec<Language>,
+    languages: Vec<LanguageLink>,
 }
 
 #[derive(Serialize)]
-struct Language {
+struct LanguageLink {
     tag: String,
     url: String,
 }
 
 #[derive(Serialize)]
-struct OfTemplate<'a> {
-    wanted: &'a Wanted,
+struct TemplatePageView<'a> {
+    wanted: &'a TemplateQuery,
     path: Option<String>,
-    languages: Vec<Choice>,
-    zones: Vec<Choice>,
-    fault: Option<&'a Fault>,
-    shown: Option<Shown<'a>>,
+    languages: Vec<SelectOption>,
+    zones: Vec<SelectOption>,
+    fault: Option<&'a WorkshopFault>,
+    shown: Option<MessageParts<'a>>,
     notes: &'a [String],
-    tabs: Vec<Tab>,
+    tabs: Vec<PageTab>,
     frame_url: String,
     own_url: String,
     sample_url: String,
     spam_url: String,
-    spam: Option<Score>,
-    found: Option<&'a Found>,
+    spam: Option<SpamScore>,
+    found: Option<&'a TemplateFindings>,
     json: &'a str,
 }
 
 #[derive(Serialize)]
-struct Choice {
+struct SelectOption {
     value: String,
     is_chosen: bool,
 }
 
 #[derive(Serialize)]
-struct Tab {
+struct PageTab {
     text: &'static str,
     url: String,
     is_current: bool,
 }
 
 #[derive(Serialize)]
-struct Shown<'a> {
+struct MessageParts<'a> {
     subject: &'a str,
     text: &'a str,
     html: &'a str,
@@ -106,35 +106,35 @@ struct Shown<'a> {
     kilobytes: String,
 }
 
-pub(super) fn list(
-    bench: &Bench,
-    files: &Files,
-    renderer: Result<&Renderer, &Fault>,
-    found: Option<&Found>,
+pub(super) fn list_page(
+    bench: &WorkshopState,
+    files: &FolderState,
+    renderer: Result<&TemplateRenderer, &WorkshopFault>,
+    found: Option<&TemplateFindings>,
 ) -> Response {
-    let listed = |renderer: &Renderer| {
+    let listed = |renderer: &TemplateRenderer| {
         let languages = renderer.languages();
-        let listed = |(name, path)| Listed::new(name, path, bench.folder(), &languages);
-        renderer.origins().into_iter().map(listed).collect()
+        let listed = |(name, path)| TemplateListItem::new(name, path, bench.folder(), &languages);
+        renderer.template_origins().into_iter().map(listed).collect()
     };
-    let view = List {
+    let view = TemplateListView {
         folder: bench.folder().map(|folder| folder.display().to_string()),
         fault: renderer.err(),
         templates: renderer.map(listed).unwrap_or_default(),
         found,
     };
-    page(bench, files, "list.html", view)
+    render_page(bench, files, "list.html", view)
 }
 
-impl Listed {
+impl TemplateListItem {
     fn new(name: String, path: std::path::PathBuf, folder: Option<&Path>, languages: &[String]) -> Self {
-        let wanted = Wanted { name: name.clone(), ..Wanted::default() };
+        let wanted = TemplateQuery { name: name.clone(), ..TemplateQuery::default() };
         let in_language = |tag: &String| {
-            let url = address(&Wanted { lang: tag.clone(), ..wanted.clone() });
-            Language { tag: tag.clone(), url }
+            let url = template_url(&TemplateQuery { lang: tag.clone(), ..wanted.clone() });
+            LanguageLink { tag: tag.clone(), url }
         };
         Self {
-            url: address(&wanted),
+            url: template_url(&wanted),
             is_own: folder.is_some_and(|folder| path.starts_with(folder)),
             path: path.display().to_string(),
             languages: languages.iter().map(in_language).collect(),
@@ -143,68 +143,83 @@ impl Listed {
     }
 }
 
-pub(super) struct Parts<'a> {
-    pub renderer: Option<&'a Renderer>,
-    pub made: Result<&'a Made, &'a Fault>,
-    pub found: Option<&'a Found>,
-    pub spam: Option<Score>,
+pub(super) struct TemplatePageParts<'a> {
+    pub renderer: Option<&'a TemplateRenderer>,
+    pub made: Result<&'a WorkshopMessage, &'a WorkshopFault>,
+    pub found: Option<&'a TemplateFindings>,
+    pub spam: Option<SpamScore>,
     pub json: &'a str,
 }
 
-pub(super) fn template(bench: &Bench, files: &Files, wanted: &Wanted, parts: Parts<'_>) -> Response {
-    let Parts { renderer, made, found, spam, json } = parts;
+pub(super) fn template_page(
+    bench: &WorkshopState,
+    files: &FolderState,
+    wanted: &TemplateQuery,
+    parts: TemplatePageParts<'_>,
+) -> Response {
+    let TemplatePageParts { renderer, made, found, spam, json } = parts;
     let own = renderer.and_then(|renderer| {
-        let path = renderer.origins().into_iter().find(|(name, _)| *name == wanted.name)?.1;
+        let path = renderer.template_origins().into_iter().find(|(name, _)| *name == wanted.name)?.1;
         bench.folder().is_some_and(|folder| path.starts_with(folder)).then(|| path.display().to_string())
     });
-    let languages = renderer.map(Renderer::languages).unwrap_or_default();
+    let languages = renderer.map(TemplateRenderer::languages).unwrap_or_default();
     let tab = |part, text| {
-        let url = address(&Wanted { part, spam: Spam::Off, ..wanted.clone() });
-        Tab { text, url, is_current: part == wanted.part }
+        let url = template_url(&TemplateQuery { part, spam: SpamCheck::Off, ..wanted.clone() });
+        PageTab { text, url, is_current: part == wanted.part }
     };
-    let view = OfTemplate {
+    let view = TemplatePageView {
         wanted,
         path: own,
         languages: choices(languages, &wanted.lang),
         zones: choices(zone_names(), &wanted.zone),
         fault: made.err(),
-        shown: made.ok().map(|made| Shown::new(&made.mail)),
+        shown: made.ok().map(|made| MessageParts::new(&made.mail)),
         notes: made.ok().map(|made| made.notes.as_slice()).unwrap_or_default(),
-        tabs: vec![tab(Part::Html, "HTML"), tab(Part::Text, "Plain text"), tab(Part::Source, "Source")],
-        frame_url: format!("/message?{}", Wanted { spam: Spam::Off, ..wanted.clone() }.query()),
-        own_url: address(wanted),
-        sample_url: address(&Wanted { data: String::new(), key: String::new(), spam: Spam::Off, ..wanted.clone() }),
-        spam_url: address(&Wanted { spam: Spam::On, ..wanted.clone() }),
+        tabs: vec![
+            tab(MessageTab::Html, "HTML"),
+            tab(MessageTab::Text, "Plain text"),
+            tab(MessageTab::Source, "Source"),
+        ],
+        frame_url: format!("/message?{}", TemplateQuery { spam: SpamCheck::Off, ..wanted.clone() }.query()),
+        own_url: template_url(wanted),
+        sample_url: template_url(&TemplateQuery {
+            data: String::new(),
+            key: String::new(),
+            spam: SpamCheck::Off,
+            ..wanted.clone()
+        }),
+        spam_url: template_url(&TemplateQuery { spam: SpamCheck::On, ..wanted.clone() }),
         spam,
         found,
         json,
     };
-    page(bench, files, "template.html", view)
+    render_page(bench, files, "template.html", view)
 }
 
-pub(super) fn address(wanted: &Wanted) -> String {
+pub(super) fn template_url(wanted: &TemplateQuery) -> String {
     format!("/template?{}", wanted.query())
 }
 
-fn choices(values: impl IntoIterator<Item = String>, chosen: &str) -> Vec<Choice> {
-    let mut choices: Vec<_> = values.into_iter().map(|value| Choice { is_chosen: value == chosen, value }).collect();
+fn choices(values: impl IntoIterator<Item = String>, chosen: &str) -> Vec<SelectOption> {
+    let mut choices: Vec<_> =
+        values.into_iter().map(|value| SelectOption { is_chosen: value == chosen, value }).collect();
     if !chosen.is_empty() && !choices.iter().any(|choice| choice.is_chosen) {
-        choices.push(Choice { value: chosen.to_owned(), is_chosen: true });
+        choices.push(SelectOption { value: chosen.to_owned(), is_chosen: true });
     }
     choices
 }
 
-impl<'a> Shown<'a> {
-    fn new(mail: &'a Rendered) -> Self {
-        let Rendered { subject, text, html, .. } = mail;
+impl<'a> MessageParts<'a> {
+    fn new(mail: &'a RenderedEmail) -> Self {
+        let RenderedEmail { subject, text, html, .. } = mail;
         let bytes = html.len();
         let kilobytes = format!("{}.{}", bytes / 1000, bytes % 1000 / 100);
         Self { subject, text, html, bytes, kilobytes }
     }
 }
 
-fn page(bench: &Bench, files: &Files, name: &str, view: impl Serialize) -> Response {
-    let page = Page { seen: files.as_str(), inbox: bench.inbox.as_deref(), view };
+fn render_page(bench: &WorkshopState, files: &FolderState, name: &str, view: impl Serialize) -> Response {
+    let page = WorkshopPage { seen: files.as_str(), inbox: bench.inbox.as_deref(), view };
     let rendered = PAGES.as_ref().map_err(ToString::to_string).and_then(|pages| {
         let context = Context::from_serialize(&page).map_err(|error| error.to_string())?;
         pages.render(name, &context).map_err(|error| error.to_string())

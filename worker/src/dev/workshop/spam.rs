@@ -5,14 +5,14 @@ use std::{io, process::Stdio, time::Duration};
 use jiff::Timestamp;
 use serde::Serialize;
 use tidings_mail::{
-    mime::{Draft, MessageKind, Party, Threading, Unsubscribe},
-    render::Rendered,
+    mime::{MessageDraft, MessageKind, MessageParty, ThreadPosition, UnsubscribeUris},
+    render::RenderedEmail,
 };
-use tidings_model::{EmailAddress, settings::Sender};
+use tidings_model::{EmailAddress, settings::SenderIdentity};
 use tokio::{io::AsyncWriteExt as _, process::Command, time::timeout};
 use uuid::Uuid;
 
-use super::making::Bench;
+use super::making::WorkshopState;
 
 const LIMIT: Duration = Duration::from_secs(30);
 const PROGRAM: &str = "spamassassin";
@@ -21,7 +21,7 @@ const UNSUBSCRIBE: &str = "https://mail.example.com/u/sample";
 
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
-pub(super) enum Score {
+pub(super) enum SpamScore {
     Scored {
         /// As printed by SpamAssassin. A message counts as spam from 5 on.
         score: String,
@@ -33,25 +33,25 @@ pub(super) enum Score {
     },
 }
 
-pub(super) async fn score(bench: &Bench, mail: &Rendered) -> Score {
-    let bytes = match composed(&bench.config.streams.bulk.settings.sender, mail) {
+pub(super) async fn score_message(bench: &WorkshopState, mail: &RenderedEmail) -> SpamScore {
+    let bytes = match compose_message(&bench.config.streams.bulk.settings.sender, mail) {
         Ok(bytes) => bytes,
-        Err(error) => return Score::Failed { why: error.to_string() },
+        Err(error) => return SpamScore::Failed { why: error.to_string() },
     };
-    let Ok(_alone) = bench.spam.acquire().await else { return Score::Failed { why: "it ends".to_owned() } };
+    let Ok(_alone) = bench.spam.acquire().await else { return SpamScore::Failed { why: "it ends".to_owned() } };
     match timeout(LIMIT, run(&bytes)).await {
-        Err(_) => Score::Failed { why: format!("it did not answer within {} s", LIMIT.as_secs()) },
-        Ok(Err(error)) if error.kind() == io::ErrorKind::NotFound => Score::NotInstalled,
-        Ok(Err(error)) => Score::Failed { why: error.to_string() },
-        Ok(Ok(report)) => read(&report),
+        Err(_) => SpamScore::Failed { why: format!("it did not answer within {} s", LIMIT.as_secs()) },
+        Ok(Err(error)) if error.kind() == io::ErrorKind::NotFound => SpamScore::NotInstalled,
+        Ok(Err(error)) => SpamScore::Failed { why: error.to_string() },
+        Ok(Ok(report)) => parse_report(&report),
     }
 }
 
-fn composed(sender: &Sender, mail: &Rendered) -> anyhow::Result<Vec<u8>> {
+fn compose_message(sender: &SenderIdentity, mail: &RenderedEmail) -> anyhow::Result<Vec<u8>> {
     let ann: EmailAddress = "ann@example.com".parse()?;
-    let draft = Draft {
-        from: Party { name: &sender.name, address: &sender.address },
-        to: Party { name: "Ann", address: &ann },
+    let draft = MessageDraft {
+        from: MessageParty { name: &sender.name, address: &sender.address },
+        to: MessageParty { name: "Ann", address: &ann },
         reply_to: sender.reply_to.as_ref(),
         subject: &mail.subject,
         html: Some(&mail.html),
@@ -62,11 +62,11 @@ fn composed(sender: &Sender, mail: &Rendered) -> anyhow::Result<Vec<u8>> {
             digest_type: "sample",
             events: 1,
             list_host: &sender.domain,
-            threading: Threading::Alone,
+            threading: ThreadPosition::Alone,
         },
         date: Timestamp::now(),
         message_domain: &sender.domain,
-        unsubscribe: Some(Unsubscribe { url: UNSUBSCRIBE, mailto: None }),
+        unsubscribe: Some(UnsubscribeUris { url: UNSUBSCRIBE, mailto: None }),
         token: None,
         attachments: &[],
     };
@@ -98,12 +98,12 @@ async fn run(message: &[u8]) -> io::Result<String> {
     }
 }
 
-fn read(report: &str) -> Score {
+fn parse_report(report: &str) -> SpamScore {
     let status = report.lines().find_map(|line| line.strip_prefix("X-Spam-Status: "));
     let score = status.and_then(|status| status.split_whitespace().find_map(|word| word.strip_prefix("score=")));
-    let Some(score) = score else { return Score::Failed { why: "its answer has no score".to_owned() } };
+    let Some(score) = score else { return SpamScore::Failed { why: "its answer has no score".to_owned() } };
     let rules = report.rsplit_once(TABLE).and_then(|(_, table)| table.split_once('\n')).unwrap_or_default().1;
-    Score::Scored { score: score.to_owned(), rules: rules.trim_matches(['\r', '\n']).trim_end().to_owned() }
+    SpamScore::Scored { score: score.to_owned(), rules: rules.trim_matches(['\r', '\n']).trim_end().to_owned() }
 }
 
 #[cfg(test)]
@@ -114,8 +114,8 @@ mod tests {
     fn the_score_and_the_rules_are_those_of_the_report() {
         let report = "X-Spam-Checker-Version: SpamAssassin 4\nX-Spam-Status: No, score=-0.1 required=5.0 tests=A,\n\tB\n\n\
                       Body\nContent analysis details:   (-0.1 points, 5.0 required)\n\n pts rule\n---- ----\n-0.1 A\n\n";
-        let scored = Score::Scored { score: "-0.1".into(), rules: " pts rule\n---- ----\n-0.1 A".into() };
-        assert_eq!(read(report), scored);
-        assert_eq!(read("X-Spam-Status: x\n"), Score::Failed { why: "its answer has no score".into() });
+        let scored = SpamScore::Scored { score: "-0.1".into(), rules: " pts rule\n---- ----\n-0.1 A".into() };
+        assert_eq!(parse_report(report), scored);
+        assert_eq!(parse_report("X-Spam-Status: x\n"), SpamScore::Failed { why: "its answer has no score".into() });
     }
 }

@@ -10,49 +10,51 @@ use std::{
     time::Duration,
 };
 
-use tidings_mail::render::Renderer;
+use tidings_mail::render::TemplateRenderer;
 use tokio::{
     sync::Mutex,
     task::spawn_blocking,
     time::{sleep, timeout},
 };
 
-use super::fault::{Fault, Found};
+use super::fault::{TemplateFindings, WorkshopFault};
 
-pub(super) struct Templates {
-    pub renderer: Arc<Renderer>,
-    files: Files,
+pub(super) struct LoadedTemplates {
+    pub renderer: Arc<TemplateRenderer>,
+    files: FolderState,
     folder: Option<PathBuf>,
-    found: Mutex<BTreeMap<String, Arc<Found>>>,
+    found: Mutex<BTreeMap<String, Arc<TemplateFindings>>>,
 }
 
-impl Templates {
+impl LoadedTemplates {
     /// Reads all templates. `files` should be the folder's state before this call.
     ///
     /// # Errors
     /// A file cannot be read, or has a fault.
-    pub async fn read(files: Files, folder: Option<&Path>) -> Result<Self, Fault> {
+    pub async fn read_files(files: FolderState, folder: Option<&Path>) -> Result<Self, WorkshopFault> {
         let folder = folder.map(Path::to_owned);
         let own = folder.clone();
         let read = spawn_blocking(move || {
             let own = own.as_deref();
-            Renderer::new(own).map_err(|error| Fault::of_templates(&error, own))
+            TemplateRenderer::new(own).map_err(|error| WorkshopFault::of_templates(&error, own))
         });
-        let renderer = read.await.map_err(|error| Fault::new("Tidings", error, "Please report that."))??;
+        let renderer = read.await.map_err(|error| WorkshopFault::new("Tidings", error, "Please report that."))??;
         Ok(Self { renderer: Arc::new(renderer), files, folder, found: Mutex::default() })
     }
 
-    pub fn are_of(&self, files: &Files) -> bool {
+    pub fn are_of(&self, files: &FolderState) -> bool {
         self.files == *files
     }
 
-    pub async fn found(&self, name: &str) -> Option<Arc<Found>> {
+    pub async fn findings_for(&self, name: &str) -> Option<Arc<TemplateFindings>> {
         let mut found = self.found.lock().await;
         if let Some(known) = found.get(name) {
             return Some(Arc::clone(known));
         }
         let (renderer, folder, of) = (Arc::clone(&self.renderer), self.folder.clone(), name.to_owned());
-        let about = spawn_blocking(move || Arc::new(Found::about(&renderer, &of, folder.as_deref()))).await.ok()?;
+        let about = spawn_blocking(move || Arc::new(TemplateFindings::for_template(&renderer, &of, folder.as_deref())))
+            .await
+            .ok()?;
         // The URL may contain any name, so only cache known ones.
         if self.renderer.names().iter().any(|known| known == name) {
             found.insert(name.to_owned(), Arc::clone(&about));
@@ -68,14 +70,14 @@ const DEPTH: usize = 4;
 
 /// A hash over a folder. It changes with the name, size or time of any file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Files(String);
+pub(super) struct FolderState(String);
 
-impl Files {
+impl FolderState {
     /// Hashes a folder. Skips anything unreadable, and is constant without a folder.
-    pub fn of(folder: Option<&Path>) -> Self {
+    pub fn of_folder(folder: Option<&Path>) -> Self {
         let mut hasher = DefaultHasher::new();
         if let Some(folder) = folder {
-            add(&mut hasher, folder, DEPTH);
+            hash_folder(&mut hasher, folder, DEPTH);
         }
         Self(format!("{:016x}", hasher.finish()))
     }
@@ -85,7 +87,7 @@ impl Files {
     }
 }
 
-fn add(hasher: &mut DefaultHasher, folder: &Path, depth: usize) {
+fn hash_folder(hasher: &mut DefaultHasher, folder: &Path, depth: usize) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
     paths.sort();
@@ -93,7 +95,7 @@ fn add(hasher: &mut DefaultHasher, folder: &Path, depth: usize) {
         let Ok(about) = fs::metadata(&path) else { continue };
         path.hash(hasher);
         if about.is_dir() && depth > 0 {
-            add(hasher, &path, depth - 1);
+            hash_folder(hasher, &path, depth - 1);
         } else {
             about.len().hash(hasher);
             about.modified().ok().hash(hasher);
@@ -102,11 +104,11 @@ fn add(hasher: &mut DefaultHasher, folder: &Path, depth: usize) {
 }
 
 /// Waits until the folder's state differs from `seen`. Returns `false` if nothing changed in 25 seconds.
-pub(super) async fn changed(folder: Option<PathBuf>, seen: &str) -> bool {
+pub(super) async fn wait_for_change(folder: Option<PathBuf>, seen: &str) -> bool {
     let change = async {
         loop {
             let folder = folder.clone();
-            if let Ok(now) = spawn_blocking(move || Files::of(folder.as_deref())).await
+            if let Ok(now) = spawn_blocking(move || FolderState::of_folder(folder.as_deref())).await
                 && now.as_str() != seen
             {
                 return;
@@ -126,7 +128,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let words = folder.path().join("words/acme");
         fs::create_dir_all(&words).unwrap();
-        let now = || Files::of(Some(folder.path()));
+        let now = || FolderState::of_folder(Some(folder.path()));
         let mut seen = vec![now()];
         assert_eq!(now(), seen[0]);
         fs::write(words.join("de.ftl"), "a = b\n").unwrap();
@@ -138,6 +140,6 @@ mod tests {
         fs::remove_file(words.join("fr.ftl")).unwrap();
         seen.push(now());
         assert!(seen.windows(2).all(|pair| pair[0] != pair[1]), "{seen:?}");
-        assert_eq!(Files::of(None), Files::of(Some(&folder.path().join("nothing"))));
+        assert_eq!(FolderState::of_folder(None), FolderState::of_folder(Some(&folder.path().join("nothing"))));
     }
 }

@@ -37,7 +37,7 @@ fn folder(html: &str) -> TempDir {
 
 fn config(folder: &TempDir) -> Config {
     let text = format!("templates = {:?}\n[mail]\nfrom = \"Acme <digest@acme.example>\"\n", folder.path());
-    Config::read(Path::new("tidings.toml"), &text, &|_| None).unwrap()
+    Config::parse_text(Path::new("tidings.toml"), &text, &|_| None).unwrap()
 }
 
 impl Shop {
@@ -100,11 +100,11 @@ fn seen(page: &str) -> &str {
 #[tokio::test]
 async fn files_are_read_and_checked_once_for_each_state() {
     let folder = folder("<p>{{ message.title }}</p>");
-    let bench = Bench::new(config(&folder), None);
-    let now = async || bench.templates(&Files::of(bench.folder())).await.unwrap();
+    let bench = WorkshopState::new(config(&folder), None);
+    let now = async || bench.templates(&FolderState::of_folder(bench.folder())).await.unwrap();
     let (first, again) = (now().await, now().await);
     assert!(Arc::ptr_eq(&first, &again));
-    let found = async |name: &str| (first.found(name).await.unwrap(), again.found(name).await.unwrap());
+    let found = async |name: &str| (first.findings_for(name).await.unwrap(), again.findings_for(name).await.unwrap());
     let (once, twice) = found("welcome").await;
     assert!(Arc::ptr_eq(&once, &twice));
     let (once, twice) = found("nothing").await;
@@ -112,7 +112,7 @@ async fn files_are_read_and_checked_once_for_each_state() {
     fs::write(folder.path().join("welcome/body.html"), "<p><b>{{ message.title }}</p>").unwrap();
     let changed = now().await;
     assert!(!Arc::ptr_eq(&first, &changed) && !Arc::ptr_eq(&first.renderer, &changed.renderer));
-    assert!(changed.found("welcome").await.is_some());
+    assert!(changed.findings_for("welcome").await.is_some());
 }
 
 #[tokio::test]

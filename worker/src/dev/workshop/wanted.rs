@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct Wanted {
+pub(super) struct TemplateQuery {
     pub name: String,
     /// BCP 47 tag. Default: English, or the recipient's language.
     pub lang: String,
@@ -23,16 +23,16 @@ pub(super) struct Wanted {
     pub key: String,
     /// Id of pasted JSON. If set, this provides the data.
     pub data: String,
-    pub scheme: Scheme,
-    pub width: Width,
-    pub images: Images,
-    pub part: Part,
-    pub spam: Spam,
+    pub scheme: ColourScheme,
+    pub width: FrameWidth,
+    pub images: ImageLoading,
+    pub part: MessageTab,
+    pub spam: SpamCheck,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Scheme {
+pub(super) enum ColourScheme {
     #[default]
     Light,
     Dark,
@@ -40,7 +40,7 @@ pub(super) enum Scheme {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Width {
+pub(super) enum FrameWidth {
     #[default]
     Wide,
     Narrow,
@@ -48,7 +48,7 @@ pub(super) enum Width {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Images {
+pub(super) enum ImageLoading {
     #[default]
     On,
     Off,
@@ -56,7 +56,7 @@ pub(super) enum Images {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Part {
+pub(super) enum MessageTab {
     #[default]
     Html,
     Text,
@@ -66,13 +66,13 @@ pub(super) enum Part {
 /// SpamAssassin takes seconds, so it only runs on request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Spam {
+pub(super) enum SpamCheck {
     #[default]
     Off,
     On,
 }
 
-impl Wanted {
+impl TemplateQuery {
     pub fn query(&self) -> String {
         let usual = fields(&Self::default());
         let fields = fields(self).into_iter().filter(|(name, value)| usual.get(name) != Some(value));
@@ -81,11 +81,11 @@ impl Wanted {
     }
 }
 
-pub(super) fn given(text: &str) -> Option<&str> {
+pub(super) fn non_empty(text: &str) -> Option<&str> {
     Some(text.trim()).filter(|text| !text.is_empty())
 }
 
-fn fields(wanted: &Wanted) -> Map<String, Value> {
+fn fields(wanted: &TemplateQuery) -> Map<String, Value> {
     match json!(wanted) {
         Value::Object(fields) => fields,
         _ => Map::new(),
@@ -96,10 +96,10 @@ pub(super) const MAX_BYTES: usize = 1024 * 1024;
 const MOST: usize = 50;
 
 #[derive(Default)]
-pub(super) struct Kept(Mutex<VecDeque<(Uuid, Arc<str>)>>);
+pub(super) struct PastedJson(Mutex<VecDeque<(Uuid, Arc<str>)>>);
 
-impl Kept {
-    pub fn put(&self, json: &str) -> Uuid {
+impl PastedJson {
+    pub fn store_json(&self, json: &str) -> Uuid {
         let id = Uuid::new_v5(&Uuid::NAMESPACE_OID, json.as_bytes());
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.retain(|(other, _)| *other != id);
@@ -108,7 +108,7 @@ impl Kept {
         id
     }
 
-    pub fn get(&self, id: &str) -> Option<Arc<str>> {
+    pub fn find_json(&self, id: &str) -> Option<Arc<str>> {
         let id: Uuid = id.parse().ok()?;
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.iter().find(|(other, _)| *other == id).map(|(_, json)| Arc::clone(json))
@@ -123,40 +123,40 @@ mod tests {
 
     #[test]
     fn the_query_of_a_state_makes_the_same_state() {
-        let wanted = Wanted {
+        let wanted = TemplateQuery {
             name: "müll & co".into(),
             lang: "pt-BR".into(),
             zone: "Europe/Berlin".into(),
             key: "acme/a%2Fb/ann+x".into(),
             data: "17".into(),
-            scheme: Scheme::Dark,
-            width: Width::Narrow,
-            images: Images::Off,
-            part: Part::Source,
-            spam: Spam::On,
+            scheme: ColourScheme::Dark,
+            width: FrameWidth::Narrow,
+            images: ImageLoading::Off,
+            part: MessageTab::Source,
+            spam: SpamCheck::On,
         };
-        for wanted in [wanted, Wanted::default()] {
+        for wanted in [wanted, TemplateQuery::default()] {
             let uri: Uri = format!("/template?{}", wanted.query()).parse().unwrap();
-            assert_eq!(Query::<Wanted>::try_from_uri(&uri).unwrap().0, wanted);
+            assert_eq!(Query::<TemplateQuery>::try_from_uri(&uri).unwrap().0, wanted);
         }
-        assert_eq!(Wanted { name: "activity".into(), ..Wanted::default() }.query(), "name=activity");
+        assert_eq!(TemplateQuery { name: "activity".into(), ..TemplateQuery::default() }.query(), "name=activity");
     }
 
     #[test]
     fn the_latest_json_is_kept_under_its_id() {
-        let kept = Kept::default();
-        let first = kept.put("{}");
-        assert_eq!(kept.get(&first.to_string()).as_deref(), Some("{}"));
+        let kept = PastedJson::default();
+        let first = kept.store_json("{}");
+        assert_eq!(kept.find_json(&first.to_string()).as_deref(), Some("{}"));
         for n in 0..MOST - 1 {
-            kept.put(&n.to_string());
+            kept.store_json(&n.to_string());
         }
-        assert_eq!(kept.put("{}"), first);
-        kept.put("new");
-        assert!(kept.get(&first.to_string()).is_some(), "it was put again");
+        assert_eq!(kept.store_json("{}"), first);
+        kept.store_json("new");
+        assert!(kept.find_json(&first.to_string()).is_some(), "it was put again");
         for n in 0..MOST {
-            kept.put(&format!("x{n}"));
+            kept.store_json(&format!("x{n}"));
         }
-        assert_eq!(kept.get(&first.to_string()), None);
-        assert_eq!(kept.get("nonsense"), None);
+        assert_eq!(kept.find_json(&first.to_string()), None);
+        assert_eq!(kept.find_json("nonsense"), None);
     }
 }

@@ -11,9 +11,9 @@ use super::{
 };
 use crate::digest::{
     commands,
-    decide::{Decision, decide, treats_repetitions, waits_for_first},
-    state::{Repetitions, Unused},
-    status::Status,
+    decide::{DigestDecision, decide, treats_repetitions, waits_for_first},
+    state::{RepetitionMode, UnusedRunMode},
+    status::DigestStatus,
 };
 
 /// A world whose ledger knows the first events from a digest that was sent.
@@ -34,7 +34,7 @@ fn mails(world: &World) -> Vec<usize> {
 
 /// The pending events of the status, and those that may be repetitions.
 fn pending(world: &World) -> (u64, u64) {
-    let Status { pending, uncompared, .. } = Status::new(&world.state, None, world.now);
+    let DigestStatus { pending, uncompared, .. } = DigestStatus::new(&world.state, None, world.now);
     (pending, uncompared)
 }
 
@@ -69,7 +69,7 @@ proptest! {
         prop_assert_eq!((world.ledger.mails.len(), pending(&world).0 < u64::from(most)), (sent, true));
         world.add(200, 0);
         while world.ledger.mails.len() == sent {
-            prop_assert!(!matches!(decide(&world.state, world.now), Decision::Wait(_)), "not full");
+            prop_assert!(!matches!(decide(&world.state, world.now), DigestDecision::Wait(_)), "not full");
             world.act(false, Answer::Good);
         }
         prop_assert!(mails(&world).contains(&usize::from(most)), "{:?}", mails(&world));
@@ -87,13 +87,13 @@ fn the_status_counts_a_repetition_apart_until_a_plan_finds_it_known() {
     world.add(0, 0);
     world.waits();
     assert_eq!(pending(&world), (1, 1), "fewer than would fill the window are not compared");
-    let words = Status::new(&world.state, None, world.now).to_string();
+    let words = DigestStatus::new(&world.state, None, world.now).to_string();
     assert!(words.contains("1 event pending, and 1 not compared with the ledger yet, due at "), "{words}");
     world.add(1, 0);
-    assert_eq!(decide(&world.state, world.now), Decision::Compare);
+    assert_eq!(decide(&world.state, world.now), DigestDecision::Compare);
     world.waits();
     assert_eq!(pending(&world), (1, 0));
-    let Status { state, why, .. } = Status::new(&world.state, None, world.now);
+    let DigestStatus { state, why, .. } = DigestStatus::new(&world.state, None, world.now);
     assert_eq!((state.to_string().as_str(), why.as_str()), ("collecting", ""));
 }
 
@@ -125,9 +125,9 @@ fn a_full_window_is_claimed_without_a_page_in_the_ledger_first() {
     for id in 2..602 {
         world.add(id, 0);
     }
-    assert_eq!(decide(&world.state, world.now), Decision::Compare);
+    assert_eq!(decide(&world.state, world.now), DigestDecision::Compare);
     world.act(false, Answer::Good);
-    assert_eq!(decide(&world.state, world.now), Decision::Claim);
+    assert_eq!(decide(&world.state, world.now), DigestDecision::Claim);
 }
 
 #[test]
@@ -162,11 +162,11 @@ fn a_hold_compares_nothing_and_a_flush_takes_everything() {
     world.take(&Step::Hold { minutes: None });
     world.waits();
     world.add(0, 0);
-    assert!(matches!(decide(&world.state, world.now), Decision::Wait(_)), "a key on hold costs nothing");
+    assert!(matches!(decide(&world.state, world.now), DigestDecision::Wait(_)), "a key on hold costs nothing");
     assert_eq!(commands::flush(&mut world.state, order(), true, world.now).events, 2);
     commands::release(&mut world.state, order().into(), world.now);
     world.act(false, Answer::Good);
-    assert_eq!(decide(&world.state, world.now), Decision::Claim, "nothing is compared, either");
+    assert_eq!(decide(&world.state, world.now), DigestDecision::Claim, "nothing is compared, either");
     let now = world.now;
     world.settle();
     assert_eq!((world.now, mails(&world).contains(&1)), (now, true));
@@ -196,14 +196,14 @@ fn a_retracted_event_does_not_count_and_an_event_after_it_does() {
 #[test]
 fn a_run_that_an_earlier_version_began_counts_as_it_did() {
     let mut world = knows(2, 2);
-    world.state.repetitions = Repetitions::Counted;
+    world.state.repetitions = RepetitionMode::Counted;
     world.commit();
     world.add(10, 0);
     world.waits();
     world.add(0, 0);
-    assert_eq!(decide(&world.state, world.now), Decision::Claim);
+    assert_eq!(decide(&world.state, world.now), DigestDecision::Claim);
     world.roll();
-    assert_eq!(decide(&world.state, world.now), Decision::Compare, "the next run counts new events only");
+    assert_eq!(decide(&world.state, world.now), DigestDecision::Compare, "the next run counts new events only");
 }
 
 #[test]
@@ -215,15 +215,15 @@ fn a_run_that_got_repetitions_only_waits_some_seconds_for_more() {
         world.now += 4.seconds();
     }
     world.now += 1.second();
-    assert_eq!(decide(&world.state, world.now), Decision::Finish);
+    assert_eq!(decide(&world.state, world.now), DigestDecision::Finish);
 
     world.add(10, 0);
     world.settle();
-    assert_eq!(decide(&world.state, world.now), Decision::Finish, "a run that sent a digest waits for nothing");
-    world.state.repetitions = Repetitions::Counted;
+    assert_eq!(decide(&world.state, world.now), DigestDecision::Finish, "a run that sent a digest waits for nothing");
+    world.state.repetitions = RepetitionMode::Counted;
     world.add(0, 0);
     world.act(false, Answer::Good);
-    assert_eq!(decide(&world.state, world.now), Decision::Finish, "an earlier version began the run");
+    assert_eq!(decide(&world.state, world.now), DigestDecision::Finish, "an earlier version began the run");
 }
 
 #[test]
@@ -231,33 +231,33 @@ fn a_run_that_got_no_event_yet_waits_some_seconds_for_one() {
     let mut world = World::new(Model::default());
     let until = world.now + 5.seconds();
     assert_eq!(world.waits(), until);
-    assert!(waits_for_first(&world.state, Decision::Wait(until)));
-    world.state.unused = Unused::Ends;
-    assert_eq!(decide(&world.state, world.now), Decision::Finish, "an earlier version began the run");
-    world.state.unused = Unused::Waits;
+    assert!(waits_for_first(&world.state, DigestDecision::Wait(until)));
+    world.state.unused = UnusedRunMode::Ends;
+    assert_eq!(decide(&world.state, world.now), DigestDecision::Finish, "an earlier version began the run");
+    world.state.unused = UnusedRunMode::Waits;
     world.add(0, 0);
     world.settle();
-    assert_eq!(decide(&world.state, world.now), Decision::Finish, "a run that sent a digest waits for nothing");
-    assert!(!waits_for_first(&world.state, Decision::Wait(until)));
+    assert_eq!(decide(&world.state, world.now), DigestDecision::Finish, "a run that sent a digest waits for nothing");
+    assert!(!waits_for_first(&world.state, DigestDecision::Wait(until)));
 }
 
 #[test]
 fn only_steps_that_earlier_versions_did_not_take_need_their_patch() {
     let mut state = World::new(Model::default()).state;
-    let wait = Decision::Wait(Timestamp::UNIX_EPOCH);
+    let wait = DigestDecision::Wait(Timestamp::UNIX_EPOCH);
     let mut treats = |repetitions, idle: bool, decision| {
         (state.repetitions, state.idle_since) = (repetitions, idle.then_some(Timestamp::UNIX_EPOCH));
         treats_repetitions(&state, decision)
     };
-    assert!(treats(Repetitions::NothingElse, true, wait));
-    assert!(!treats(Repetitions::NothingElse, false, wait));
+    assert!(treats(RepetitionMode::NothingElse, true, wait));
+    assert!(!treats(RepetitionMode::NothingElse, false, wait));
     for (repetitions, new) in
-        [(Repetitions::Apart, true), (Repetitions::NothingElse, true), (Repetitions::Counted, false)]
+        [(RepetitionMode::Apart, true), (RepetitionMode::NothingElse, true), (RepetitionMode::Counted, false)]
     {
-        assert_eq!(treats(repetitions, true, wait), repetitions == Repetitions::NothingElse);
-        for decision in [Decision::Compare, Decision::Stash] {
+        assert_eq!(treats(repetitions, true, wait), repetitions == RepetitionMode::NothingElse);
+        for decision in [DigestDecision::Compare, DigestDecision::Stash] {
             assert_eq!(treats(repetitions, false, decision), new, "{repetitions:?} {decision:?}");
         }
-        assert!(!treats(repetitions, true, Decision::Plan));
+        assert!(!treats(repetitions, true, DigestDecision::Plan));
     }
 }

@@ -2,8 +2,8 @@
 
 use jiff::ToSpan;
 use tidings_model::{
-    step::{ClaimAnswer, Sent},
-    window::Outcome,
+    step::{ClaimAnswer, SendAnswer},
+    window::DigestOutcome,
 };
 
 use super::{
@@ -11,7 +11,7 @@ use super::{
     world::{EVERY_EVENT, Model, World},
 };
 use crate::digest::{
-    decide::{Decision, clear_finished_commands, decide},
+    decide::{DigestDecision, clear_finished_commands, decide},
     delivery, window,
 };
 
@@ -33,7 +33,7 @@ fn six_attempts_at_the_delays_of_the_schedule_and_then_no_more() {
     let mut waits = Vec::new();
     while world.ledger.ended.is_empty() {
         match decide(&world.state, world.now) {
-            Decision::Wait(until) => {
+            DigestDecision::Wait(until) => {
                 waits.push(until.duration_since(world.now).as_mins());
                 world.now = until;
             }
@@ -47,11 +47,16 @@ fn six_attempts_at_the_delays_of_the_schedule_and_then_no_more() {
 #[test]
 fn an_attempt_beyond_the_schedule_waits_the_longest_delay() {
     let mut world = World::collecting(Model::default());
-    world.reach(Decision::Send, Answer::Good);
+    world.reach(DigestDecision::Send, Answer::Good);
     world.state.delivering.as_mut().unwrap().attempts = 9;
     let asked = delivery::begin_send(&mut world.state, world.now).unwrap();
-    delivery::apply_send(&mut world.state, &asked, Sent::Deferred { why: String::new(), again_in: None }, world.now);
-    assert_eq!(decide(&world.state, world.now), Decision::Wait(world.now + 8.hours()));
+    delivery::apply_send(
+        &mut world.state,
+        &asked,
+        SendAnswer::Deferred { why: String::new(), again_in: None },
+        world.now,
+    );
+    assert_eq!(decide(&world.state, world.now), DigestDecision::Wait(world.now + 8.hours()));
 }
 
 #[test]
@@ -83,20 +88,20 @@ fn a_message_that_is_too_large_is_made_shorter_once() {
             clear_finished_commands(&mut world.state, world.now);
             let decision = decide(&world.state, world.now);
             match decision {
-                Decision::Finish => break,
-                Decision::Wait(until) => world.now = until,
-                Decision::Send if left > 0 => {
+                DigestDecision::Finish => break,
+                DigestDecision::Wait(until) => world.now = until,
+                DigestDecision::Send if left > 0 => {
                     left -= 1;
                     world.act(false, Answer::TooLarge);
                 }
                 _ => world.act(false, Answer::Good),
             }
-            if matches!(decision, Decision::Shorten | Decision::Send) {
+            if matches!(decision, DigestDecision::Shorten | DigestDecision::Send) {
                 decisions.push(decision);
             }
         }
-        assert_eq!(decisions, [Decision::Send, Decision::Shorten, Decision::Send]);
-        let outcome = if refusals == 1 { Outcome::Sent } else { Outcome::Failed };
+        assert_eq!(decisions, [DigestDecision::Send, DigestDecision::Shorten, DigestDecision::Send]);
+        let outcome = if refusals == 1 { DigestOutcome::Sent } else { DigestOutcome::Failed };
         assert_eq!(world.state.summary.last.unwrap().closed.outcome, outcome);
     }
 }
@@ -104,7 +109,7 @@ fn a_message_that_is_too_large_is_made_shorter_once() {
 #[test]
 fn an_earlier_version_leaves_what_is_too_large_to_the_attempt() {
     let mut world = World::collecting(Model::default());
-    world.reach(Decision::Shorten, Answer::TooLarge);
+    world.reach(DigestDecision::Shorten, Answer::TooLarge);
     delivery::leave_to_attempt(&mut world.state);
-    assert_eq!(decide(&world.state, world.now), Decision::Send);
+    assert_eq!(decide(&world.state, world.now), DigestDecision::Send);
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tidings_model::{command::Reopen, window::Outcome};
+use tidings_model::{command::ReopenCommand, window::DigestOutcome};
 
 use super::{
     step::{Answer, Step},
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::digest::{
     commands,
-    decide::{Decision, clear_finished_commands, decide},
+    decide::{DigestDecision, clear_finished_commands, decide},
 };
 
 #[test]
@@ -20,10 +20,10 @@ fn a_dropped_digest_is_reopened_under_its_id_without_new_events() {
     world.settle();
     let digest_id = *world.ledger.ended.keys().next().unwrap();
     world.add(2, 0);
-    let reopen = Reopen { order: order(), digest_id, may_duplicate: false };
+    let reopen = ReopenCommand { order: order(), digest_id, may_duplicate: false };
     assert_eq!(commands::reopen(&mut world.state, reopen, world.now), None);
     world.settle();
-    assert_eq!(world.ledger.ended[&digest_id].outcome, Outcome::Sent);
+    assert_eq!(world.ledger.ended[&digest_id].outcome, DigestOutcome::Sent);
     assert_eq!(world.ledger.mails[&digest_id], BTreeSet::from(["1".to_owned()]));
     world.check();
 }
@@ -35,16 +35,16 @@ fn a_drop_ends_the_delivery_and_pending_events_but_no_later_event() {
     let dropped = commands::discard(&mut world.state, order());
     assert_eq!((dropped.events, dropped.delivering.is_some()), (1, true));
     for _ in 0..2 {
-        assert_eq!(decide(&world.state, world.now), Decision::Close);
+        assert_eq!(decide(&world.state, world.now), DigestDecision::Close);
         world.act(false, Answer::Good);
     }
     clear_finished_commands(&mut world.state, world.now);
-    assert_eq!(decide(&world.state, world.now), Decision::Finish);
+    assert_eq!(decide(&world.state, world.now), DigestDecision::Finish);
     world.add(3, 0);
     world.settle();
     let outcomes: Vec<_> = world.ledger.ended.values().map(|closed| closed.outcome).collect();
-    assert_eq!(outcomes.iter().filter(|outcome| **outcome == Outcome::Dropped).count(), 2);
-    assert_eq!(outcomes.iter().filter(|outcome| **outcome == Outcome::Sent).count(), 1);
+    assert_eq!(outcomes.iter().filter(|outcome| **outcome == DigestOutcome::Dropped).count(), 2);
+    assert_eq!(outcomes.iter().filter(|outcome| **outcome == DigestOutcome::Sent).count(), 1);
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn a_drop_leaves_alone_what_comes_while_it_is_carried_out() {
     world.add(3, 0);
     world.settle();
     let outcome = |id: &str| world.ledger.ended[&world.ledger.events[id]].outcome;
-    assert_eq!(["1", "2", "3"].map(outcome), [Outcome::Dropped, Outcome::Dropped, Outcome::Sent]);
+    assert_eq!(["1", "2", "3"].map(outcome), [DigestOutcome::Dropped, DigestOutcome::Dropped, DigestOutcome::Sent]);
     world.check();
 }
 
@@ -91,10 +91,10 @@ fn an_end_records_full_pages_and_earlier_runs_first() {
         decide(&world.state, world.now)
     };
     for how in [Step::Drop, Step::Cancel] {
-        assert_eq!(end(2..503, false, &how), Decision::Stash, "{how:?}");
-        assert_eq!(end(2..502, false, &how), Decision::Close, "{how:?}");
-        assert_eq!(end(2..2, true, &how), Decision::Stash, "{how:?}");
-        assert_eq!(end(2..2, false, &how), Decision::Close, "{how:?}");
+        assert_eq!(end(2..503, false, &how), DigestDecision::Stash, "{how:?}");
+        assert_eq!(end(2..502, false, &how), DigestDecision::Close, "{how:?}");
+        assert_eq!(end(2..2, true, &how), DigestDecision::Stash, "{how:?}");
+        assert_eq!(end(2..2, false, &how), DigestDecision::Close, "{how:?}");
     }
 }
 
@@ -107,7 +107,7 @@ fn a_drop_writes_no_later_event_into_its_window() {
     for id in 2..503 {
         world.add(id, 0);
     }
-    assert_eq!(decide(&world.state, world.now), Decision::Close);
+    assert_eq!(decide(&world.state, world.now), DigestDecision::Close);
 }
 
 #[test]
@@ -118,9 +118,9 @@ fn a_withdrawn_event_makes_a_drop_smaller_and_reaches_no_later_event() {
     world.take(&Step::Drop);
     world.add(4, 0);
     let ends = |world: &World| world.state.drop.as_ref().unwrap().events;
-    assert_eq!((ends(&world), world.state.compared()), (3, 1));
-    world.state.forget(&["1".to_owned(), "4".to_owned()]);
-    assert_eq!((ends(&world), world.state.compared()), (2, 0));
+    assert_eq!((ends(&world), world.state.compared_count()), (3, 1));
+    world.state.forget_events(&["1".to_owned(), "4".to_owned()]);
+    assert_eq!((ends(&world), world.state.compared_count()), (2, 0));
     world.state.drop_head(2);
     assert_eq!(ends(&world), 0);
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use jiff::{Timestamp, ToSpan};
 use tidings_model::{
     Event,
-    command::{Hold, Retime},
+    command::{HoldCommand, RetimeCommand},
     step::ClaimAnswer,
 };
 
@@ -16,9 +16,9 @@ use super::{
 };
 use crate::digest::{
     commands,
-    decide::{Decision, clear_finished_commands, deadline, decide, planned, why},
+    decide::{DigestDecision, clear_finished_commands, deadline, deadline_reason, decide, planned_summary},
     records,
-    requests::Preferences,
+    requests::PreferencesState,
     window,
 };
 
@@ -31,7 +31,7 @@ fn a_window_opens_with_its_first_new_event() {
 
     world.add(1, 0);
     world.take(&Step::Act { lost: false, answer: Answer::Good });
-    assert_eq!((world.state.open.clone(), world.state.waiting()), (None, 0), "a known event opened a window");
+    assert_eq!((world.state.open.clone(), world.state.waiting_count()), (None, 0), "a known event opened a window");
 
     world.add(1, 0);
     world.add(2, 0);
@@ -48,13 +48,13 @@ fn a_deferral_ends_with_another_plan_and_with_a_wish_for_one() {
         world.now = world.waits();
         world.act(false, Answer::Later);
         change(&mut world);
-        assert_eq!(decide(&world.state, world.now), Decision::Plan);
+        assert_eq!(decide(&world.state, world.now), DigestDecision::Plan);
         world.act(false, Answer::Good);
         let open = world.state.open.unwrap();
         (open.not_before.is_some(), open.deferrals.len())
     };
     let anew = |world: &mut World| {
-        commands::retime(&mut world.state, Retime { order: order(), at: None }, world.now);
+        commands::retime(&mut world.state, RetimeCommand { order: order(), at: None }, world.now);
     };
     assert_eq!(replanned(|world| commands::facts_changed(&mut world.state, world.now)), (true, 1));
     assert_eq!(replanned(|world| world.take(&Step::Choose { signalled: true })), (false, 0));
@@ -76,7 +76,7 @@ fn the_ledger_gets_each_step_that_deferred_the_window_until_another_plan() {
         };
         window::apply_claim(&mut world.state, &asked, later, world.now);
     }
-    let told = planned(&world.state).unwrap().why;
+    let told = planned_summary(&world.state).unwrap().why;
     assert_eq!(told, "after 30m -> nine; then throttled -> ten; then quiet -> noon");
     for n in 0..100 {
         let later = ClaimAnswer::Later {
@@ -88,11 +88,11 @@ fn the_ledger_gets_each_step_that_deferred_the_window_until_another_plan() {
         };
         window::apply_claim(&mut world.state, &asked, later, world.now);
     }
-    assert_eq!(planned(&world.state).unwrap().why.split("; then ").count(), 17, "the state stays bounded");
+    assert_eq!(planned_summary(&world.state).unwrap().why.split("; then ").count(), 17, "the state stays bounded");
 
-    let retime = Retime { order: order(), at: Some(world.now + 3.hours()) };
+    let retime = RetimeCommand { order: order(), at: Some(world.now + 3.hours()) };
     commands::retime(&mut world.state, retime, world.now);
-    let told = planned(&world.state).unwrap().why;
+    let told = planned_summary(&world.state).unwrap().why;
     assert!(told.starts_with("retimed by ") && !told.contains("; then "), "{told}");
 }
 
@@ -109,14 +109,14 @@ fn a_window_opens_at_the_start_of_its_run() {
     let open = world.state.open.as_ref().unwrap();
     assert_eq!(open.window.opened_at, world.now - 5.minutes());
     assert!(open.plan.as_ref().unwrap().known.is_empty(), "each run would hand them to the next");
-    assert!(matches!(decide(&world.state, world.now), Decision::Wait(_)), "planned once more");
+    assert!(matches!(decide(&world.state, world.now), DigestDecision::Wait(_)), "planned once more");
 }
 
 #[test]
 fn a_plan_gets_the_category_of_the_first_event_of_its_window() {
     let mut world = World::collecting(Model::default());
     let later = Event { category: "share".into(), ..event("2") };
-    world.state.add(later, world.now + 1.minute(), None);
+    world.state.add_event(later, world.now + 1.minute(), None);
     let category = |world: &mut World| window::begin_plan(&mut world.state, world.now).unwrap().signs.category;
     assert_eq!(category(&mut world), Some(event("1").category));
     world.state.note_leaving(1);
@@ -124,7 +124,7 @@ fn a_plan_gets_the_category_of_the_first_event_of_its_window() {
     assert_eq!(category(&mut world), Some(event("1").category), "also when that event has left the state");
 
     let mut withdrawn = World::collecting(Model::default());
-    withdrawn.state.add(event("2"), withdrawn.now + 1.minute(), None);
+    withdrawn.state.add_event(event("2"), withdrawn.now + 1.minute(), None);
     withdrawn.state.note_leaving(0);
     withdrawn.state.drop_head(1);
     withdrawn.state.note_leaving(1);
@@ -136,10 +136,10 @@ fn later_events_never_move_the_deadline_of_after() {
     let mut world = World::new(Model::default());
     world.add(1, 0);
     world.take(&Step::Act { lost: false, answer: Answer::Good });
-    let Decision::Wait(due_at) = decide(&world.state, world.now) else { panic!("not collecting") };
+    let DigestDecision::Wait(due_at) = decide(&world.state, world.now) else { panic!("not collecting") };
     world.take(&Step::Tick { minutes: 29 });
     world.add(2, 0);
-    assert_eq!(decide(&world.state, world.now), Decision::Wait(due_at));
+    assert_eq!(decide(&world.state, world.now), DigestDecision::Wait(due_at));
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn each_event_moves_a_sliding_deadline_and_none_past_max() {
     for id in 2..20 {
         while world.ledger.mails.is_empty() && world.now.as_second() < 60 * 9 * (i64::from(id) - 1) {
             match decide(&world.state, world.now) {
-                Decision::Wait(until) => {
+                DigestDecision::Wait(until) => {
                     world.now = until.min(Timestamp::from_second(60 * 9 * (i64::from(id) - 1)).unwrap());
                 }
                 _ => world.act(false, Answer::Good),
@@ -172,13 +172,13 @@ fn an_event_that_the_ledger_knows_moves_no_sliding_deadline() {
     world.settle();
     world.add(2, 0);
     world.act(false, Answer::Good);
-    let Decision::Wait(due_at) = decide(&world.state, world.now) else { panic!("not collecting") };
+    let DigestDecision::Wait(due_at) = decide(&world.state, world.now) else { panic!("not collecting") };
     world.take(&Step::Tick { minutes: 5 });
     world.add(1, 0);
     world.now = due_at;
-    assert_eq!(decide(&world.state, world.now), Decision::Plan, "something came, and is looked at");
+    assert_eq!(decide(&world.state, world.now), DigestDecision::Plan, "something came, and is looked at");
     world.act(false, Answer::Good);
-    assert_eq!(decide(&world.state, world.now), Decision::Claim);
+    assert_eq!(decide(&world.state, world.now), DigestDecision::Claim);
 }
 
 #[test]
@@ -186,9 +186,9 @@ fn an_urgent_event_makes_the_whole_window_due_once() {
     let mut world = World::collecting(Model::default());
     world.take(&Step::Tick { minutes: 1 });
     world.take(&Step::Add { id: 2, kilobytes: 0, urgent: true });
-    assert_eq!(decide(&world.state, world.now), Decision::Plan);
+    assert_eq!(decide(&world.state, world.now), DigestDecision::Plan);
     world.act(false, Answer::Good);
-    assert_eq!(decide(&world.state, world.now), Decision::Claim);
+    assert_eq!(decide(&world.state, world.now), DigestDecision::Claim);
     world.settle();
     assert_eq!(world.ledger.mails.values().map(BTreeSet::len).collect::<Vec<_>>(), [2]);
 }
@@ -257,42 +257,42 @@ fn a_retract_that_comes_before_its_event_waits_for_it() {
 fn an_operator_moves_the_deadline_and_the_audit_trail_has_both() {
     let mut world = World::collecting(Model::default());
     let at = world.now.checked_add(5.minutes()).unwrap();
-    let retimed = commands::retime(&mut world.state, Retime { order: order(), at: Some(at) }, world.now);
+    let retimed = commands::retime(&mut world.state, RetimeCommand { order: order(), at: Some(at) }, world.now);
     assert_eq!((retimed.was.map(jiff::Timestamp::as_second), retimed.due_at), (Some(1800), Some(at)));
     let note = world.state.audit_notes[0].clone();
     assert_eq!((note.action.as_str(), note.by.as_str()), ("retime", "ann"));
     assert!(note.why.contains("due at 1970-01-01T00:05:00Z, was 1970-01-01T00:30:00Z"), "{}", note.why);
     world.act(false, Answer::Good);
-    assert_eq!(decide(&world.state, world.now), Decision::Wait(at));
+    assert_eq!(decide(&world.state, world.now), DigestDecision::Wait(at));
 }
 
 #[test]
 fn the_ledger_gets_the_number_of_events_that_filled_the_window() {
     let mut world = World::collecting(Model { max_events: Some(2), ..Model::default() });
-    assert_eq!(planned(&world.state).unwrap().why, "");
+    assert_eq!(planned_summary(&world.state).unwrap().why, "");
     world.add(2, 0);
     world.act(false, Answer::Good);
-    assert_eq!(planned(&world.state).unwrap().why, "full with 2 events");
+    assert_eq!(planned_summary(&world.state).unwrap().why, "full with 2 events");
 }
 
 #[test]
 fn a_wish_for_another_plan_ends_with_the_window() {
     let mut idle = World::new(Model::default());
     commands::facts_changed(&mut idle.state, idle.now);
-    assert_eq!(idle.state.preferences, Preferences::Current, "nothing is planned anew");
+    assert_eq!(idle.state.preferences, PreferencesState::Current, "nothing is planned anew");
     for cancelled in [false, true] {
         let mut world = World::collecting(Model::default());
-        commands::retime(&mut world.state, Retime { order: order(), at: None }, world.now);
+        commands::retime(&mut world.state, RetimeCommand { order: order(), at: None }, world.now);
         commands::facts_changed(&mut world.state, world.now);
         clear_finished_commands(&mut world.state, world.now);
-        assert_eq!((world.state.retiming.is_some(), world.state.preferences), (true, Preferences::Changed));
+        assert_eq!((world.state.retiming.is_some(), world.state.preferences), (true, PreferencesState::Changed));
         world.state.cancelled = cancelled;
         if !cancelled {
             let asked = world.state.pending.head(1);
             world.state.close_window(&asked, 1);
         }
         clear_finished_commands(&mut world.state, world.now);
-        assert_eq!((world.state.retiming.clone(), world.state.preferences), (None, Preferences::Current));
+        assert_eq!((world.state.retiming.clone(), world.state.preferences), (None, PreferencesState::Current));
     }
 }
 
@@ -304,9 +304,9 @@ fn an_idle_run_lingers_and_then_ends() {
     world.state.linger = Some(Duration::from_mins(10));
     clear_finished_commands(&mut world.state, world.now);
     let until = world.now.checked_add(10.minutes()).unwrap();
-    assert_eq!(decide(&world.state, world.now), Decision::Wait(until));
+    assert_eq!(decide(&world.state, world.now), DigestDecision::Wait(until));
     world.now = until;
-    assert_eq!(decide(&world.state, world.now), Decision::Finish);
+    assert_eq!(decide(&world.state, world.now), DigestDecision::Finish);
 }
 
 #[test]
@@ -323,37 +323,45 @@ fn an_instant_cadence_makes_one_mail_per_event() {
 fn the_status_includes_a_slide_and_a_pause() {
     let mut world = World::collecting(SLIDING);
     world.state.open.as_mut().unwrap().why = "planned".to_owned();
-    assert_eq!(why(&world.state), "planned", "the first event is in the plan");
+    assert_eq!(deadline_reason(&world.state), "planned", "the first event is in the plan");
     world.take(&Step::Tick { minutes: 5 });
     world.add(2, 0);
     let slid = world.now.checked_add(10.minutes()).unwrap();
     assert_eq!(deadline(&world.state), Some(slid));
-    assert_eq!(why(&world.state), format!("10m after the latest event -> {slid}"));
+    assert_eq!(deadline_reason(&world.state), format!("10m after the latest event -> {slid}"));
     let until = world.now.checked_add(90.minutes()).unwrap();
     world.state.open.as_mut().unwrap().plan.as_mut().unwrap().paused_until = Some(until);
     assert_eq!(deadline(&world.state), Some(until));
-    assert!(why(&world.state).ends_with(&format!("; paused until {until}")), "{}", why(&world.state));
+    assert!(
+        deadline_reason(&world.state).ends_with(&format!("; paused until {until}")),
+        "{}",
+        deadline_reason(&world.state)
+    );
     let due_at = world.state.open.as_ref().unwrap().window.due_at;
     world.state.open.as_mut().unwrap().plan.as_mut().unwrap().paused_until = Some(due_at);
-    assert!(!why(&world.state).contains("paused"), "a pause until the deadline moves nothing: {}", why(&world.state));
+    assert!(
+        !deadline_reason(&world.state).contains("paused"),
+        "a pause until the deadline moves nothing: {}",
+        deadline_reason(&world.state)
+    );
 }
 
 #[test]
 fn a_hold_survives_continue_as_new_and_a_release_ends_it() {
     let mut world = World::collecting(Model::default());
-    let held = commands::hold(&mut world.state, Hold { order: order(), until: None }, world.now);
+    let held = commands::hold(&mut world.state, HoldCommand { order: order(), until: None }, world.now);
     assert_eq!((held.events, held.delivering), (1, None));
-    assert_eq!(decide(&world.state, world.now), Decision::Audit);
+    assert_eq!(decide(&world.state, world.now), DigestDecision::Audit);
     world.act(false, Answer::Good);
     world.take(&Step::Tick { minutes: 90 });
     world.add(2, 0);
     world.roll();
     assert_eq!(commands::flush(&mut world.state, order(), true, world.now).events, 2);
     world.act(false, Answer::Good);
-    assert_eq!(decide(&world.state, world.now), Decision::Wait(Timestamp::MAX), "a flush is no release");
+    assert_eq!(decide(&world.state, world.now), DigestDecision::Wait(Timestamp::MAX), "a flush is no release");
     assert!(commands::release(&mut world.state, order().into(), world.now).held);
     world.act(false, Answer::Good);
-    assert_eq!(decide(&world.state, world.now), Decision::Claim);
+    assert_eq!(decide(&world.state, world.now), DigestDecision::Claim);
     world.settle();
     assert_eq!(world.ledger.mails.len(), 1);
 }
@@ -363,10 +371,10 @@ fn a_hold_with_an_end_ends_by_itself() {
     let mut world = World::collecting(Model::default());
     world.take(&Step::Hold { minutes: Some(60) });
     world.act(false, Answer::Good);
-    let Decision::Wait(until) = decide(&world.state, world.now) else { panic!("not on hold") };
+    let DigestDecision::Wait(until) = decide(&world.state, world.now) else { panic!("not on hold") };
     assert_eq!(until.duration_since(world.now).as_mins(), 60);
     world.now = until;
-    assert_eq!(decide(&world.state, world.now), Decision::Claim);
+    assert_eq!(decide(&world.state, world.now), DigestDecision::Claim);
 }
 
 #[test]
@@ -378,7 +386,7 @@ fn a_retract_of_a_repeated_event_names_the_digest_in_delivery() {
     }
     world.add(1, 0);
     world.take(&Step::Retract { id: 1, entity: false });
-    assert_eq!(decide(&world.state, world.now), Decision::Retract);
+    assert_eq!(decide(&world.state, world.now), DigestDecision::Retract);
     let input = records::retract_input(&world.state, world.now).unwrap();
     assert_eq!(input.events.len(), 1);
     assert_eq!(input.delivering, world.state.delivering.map(|digest| digest.window.digest_id));
@@ -395,12 +403,12 @@ fn a_change_counts_although_a_known_event_comes_with_it() {
     world.add(1, 0);
     world.take(&Step::Choose { signalled: true });
     for _ in 0..2 {
-        assert_eq!(decide(&world.state, world.now), Decision::Plan);
+        assert_eq!(decide(&world.state, world.now), DigestDecision::Plan);
         world.act(false, Answer::Good);
     }
     let plan = world.state.open.as_ref().unwrap().plan.as_ref().unwrap();
     assert_eq!(plan.revision, world.ledger.revision);
-    assert!(matches!(decide(&world.state, world.now), Decision::Wait(_)));
+    assert!(matches!(decide(&world.state, world.now), DigestDecision::Wait(_)));
 }
 
 #[test]
@@ -409,7 +417,7 @@ fn a_change_counts_although_the_plan_that_it_asked_for_never_came() {
     world.take(&Step::Choose { signalled: true });
     window::begin_plan(&mut world.state, world.now).unwrap();
     world.roll();
-    assert_eq!(decide(&world.state, world.now), Decision::Plan);
+    assert_eq!(decide(&world.state, world.now), DigestDecision::Plan);
 }
 
 #[test]
@@ -420,11 +428,11 @@ fn a_deadline_that_an_operator_gives_while_a_plan_is_made_stands() {
         let asked = window::begin_plan(&mut world.state, world.now).unwrap();
         let answer = world.plan(&asked);
         let at = world.now + 5.hours();
-        commands::retime(&mut world.state, Retime { order: order(), at: Some(at) }, world.now);
+        commands::retime(&mut world.state, RetimeCommand { order: order(), at: Some(at) }, world.now);
         window::apply_plan(&mut world.state, &asked, answer, world.now);
-        assert_eq!(decide(&world.state, world.now), Decision::Audit);
+        assert_eq!(decide(&world.state, world.now), DigestDecision::Audit);
         world.act(false, Answer::Good);
-        assert_eq!(decide(&world.state, world.now), Decision::Wait(at));
+        assert_eq!(decide(&world.state, world.now), DigestDecision::Wait(at));
         let plan = world.state.open.unwrap().plan.unwrap();
         assert_eq!((plan.revision, plan.slide), (world.ledger.revision, None));
         assert!(plan.why.starts_with("retimed by "), "{}", plan.why);
@@ -435,8 +443,8 @@ fn a_deadline_that_an_operator_gives_while_a_plan_is_made_stands() {
 fn a_command_with_nothing_to_act_on_does_nothing() {
     let mut world = World::new(Model::default());
     assert_eq!(commands::flush(&mut world.state, order(), true, world.now).events, 0);
-    assert_eq!(commands::hold(&mut world.state, Hold { order: order(), until: None }, world.now).events, 0);
+    assert_eq!(commands::hold(&mut world.state, HoldCommand { order: order(), until: None }, world.now).events, 0);
     assert!(!commands::release(&mut world.state, order().into(), world.now).held);
     assert_eq!(commands::discard(&mut world.state, order()).events, 0);
-    assert_eq!(decide(&world.state, world.now), Decision::Finish);
+    assert_eq!(decide(&world.state, world.now), DigestDecision::Finish);
 }

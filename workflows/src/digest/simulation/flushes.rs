@@ -4,9 +4,9 @@ use std::{collections::BTreeSet, time::Duration};
 
 use jiff::{Timestamp, ToSpan};
 use tidings_model::{
-    command::Reopened,
-    step::{ClaimAnswer, Ending, Sent},
-    window::{Closed, Outcome, Wait},
+    command::ReopenResult,
+    step::{ClaimAnswer, CloseAnswer, SendAnswer},
+    window::{DigestOutcome, WaitReason, WindowEnd},
 };
 
 use super::{
@@ -15,9 +15,9 @@ use super::{
 };
 use crate::digest::{
     commands,
-    decide::{Decision, decide},
+    decide::{DigestDecision, decide},
     delivery,
-    status::{Stage, Status},
+    status::{DigestStage, DigestStatus},
     window,
 };
 
@@ -41,18 +41,18 @@ fn a_flush_sends_what_waits_for_its_next_attempt_and_its_delays_begin_anew() {
     assert!(world.waits() > world.now + 1.minute(), "the second delay is longer");
     let flushed = commands::flush(&mut world.state, order(), true, world.now);
     assert_eq!((flushed.events, flushed.hurried, flushed.behind), (0, true, world.state.delivering_id()));
-    world.reach(Decision::Send, Answer::Good);
+    world.reach(DigestDecision::Send, Answer::Good);
     let began = world.now;
     world.act(false, Answer::Deferred);
     assert_eq!(world.waits(), began + 1.minute());
     let digest = world.state.delivering.as_ref().unwrap();
-    assert_eq!((digest.attempts, digest.wait), (1, Wait::Flushed), "it goes at any hour from here on");
+    assert_eq!((digest.attempts, digest.wait), (1, WaitReason::Flushed), "it goes at any hour from here on");
 }
 
 #[test]
 fn a_flush_during_an_attempt_that_is_deferred_lets_one_more_follow_at_once() {
     let mut world = World::collecting(Model::default());
-    world.reach(Decision::Send, Answer::Good);
+    world.reach(DigestDecision::Send, Answer::Good);
     world.haste = true;
     let attempt = |world: &mut World, flushes: bool| {
         let input = delivery::begin_send(&mut world.state, world.now).unwrap();
@@ -60,14 +60,14 @@ fn a_flush_during_an_attempt_that_is_deferred_lets_one_more_follow_at_once() {
             assert!(commands::flush(&mut world.state, order(), true, world.now).hurried);
         }
         let again_in = Some(Duration::from_hours(2));
-        delivery::apply_send(&mut world.state, &input, Sent::Deferred { why: "451".into(), again_in }, world.now);
+        delivery::apply_send(&mut world.state, &input, SendAnswer::Deferred { why: "451".into(), again_in }, world.now);
     };
     attempt(&mut world, true);
-    assert_eq!(decide(&world.state, world.now), Decision::Audit);
+    assert_eq!(decide(&world.state, world.now), DigestDecision::Audit);
     world.act(false, Answer::Good);
-    assert_eq!(decide(&world.state, world.now), Decision::Send);
+    assert_eq!(decide(&world.state, world.now), DigestDecision::Send);
     attempt(&mut world, false);
-    assert_eq!(decide(&world.state, world.now), Decision::Wait(world.now + 2.hours()));
+    assert_eq!(decide(&world.state, world.now), DigestDecision::Wait(world.now + 2.hours()));
 }
 
 #[test]
@@ -87,22 +87,23 @@ fn a_flush_goes_past_no_pause_and_no_hold() {
 fn a_retry_of_the_message_in_delivery_sends_it_and_leaves_the_window_behind_it_alone() {
     let mut world = World::retried();
     world.add(2, 0);
-    let reopened = commands::hurry(&mut world.state, order(), world.now);
-    assert_eq!(reopened, Reopened { events: 1, refused: None });
-    world.reach(Decision::Send, Answer::Good);
-    assert!(!world.state.flushed && world.state.waiting() == 1);
+    let reopened = commands::hurry_delivery(&mut world.state, order(), world.now);
+    assert_eq!(reopened, ReopenResult { events: 1, refused: None });
+    world.reach(DigestDecision::Send, Answer::Good);
+    assert!(!world.state.flushed && world.state.waiting_count() == 1);
 }
 
 #[test]
 fn what_waits_for_a_relay_is_not_shown_as_retried() {
     let mut world = World::collecting(Model::default());
-    world.reach(Decision::Send, Answer::Good);
+    world.reach(DigestDecision::Send, Answer::Good);
     let input = delivery::begin_send(&mut world.state, world.now).unwrap();
     let until = world.now + 5.minutes();
-    let waits = Sent::Waiting { until, why: "second: policy".into(), pause: None, too_large: None, moment: false };
+    let waits =
+        SendAnswer::Waiting { until, why: "second: policy".into(), pause: None, too_large: None, moment: false };
     delivery::apply_send(&mut world.state, &input, waits, world.now);
-    let status = Status::new(&world.state, None, world.now);
-    assert_eq!((status.state, status.delivering.unwrap().next_attempt_at), (Stage::Waiting, Some(until)));
+    let status = DigestStatus::new(&world.state, None, world.now);
+    assert_eq!((status.state, status.delivering.unwrap().next_attempt_at), (DigestStage::Waiting, Some(until)));
     assert!(commands::flush(&mut world.state, order(), true, world.now).hurried, "it asks again at once");
 }
 
@@ -111,7 +112,7 @@ fn a_flush_goes_past_a_window_that_a_lost_task_ended() {
     let mut world = World::collecting(Model::default());
     world.take(&Step::Retract { id: 1, entity: false });
     world.act(false, Answer::Good);
-    assert_eq!(decide(&world.state, world.now), Decision::Claim);
+    assert_eq!(decide(&world.state, world.now), DigestDecision::Claim);
     world.act(true, Answer::Good);
     world.add(2, 0);
     assert_eq!(commands::flush(&mut world.state, order(), true, world.now).events, 1);
@@ -128,8 +129,8 @@ fn a_flush_ends_with_the_events_that_it_found() {
         commands::flush(&mut world.state, order(), true, world.now);
         let asked = window::claim_input(&world.state, world.now).unwrap();
         world.add(2, 0);
-        let closed = Closed { outcome: Outcome::Skipped, why: String::new() };
-        let nothing = ClaimAnswer::Nothing(Ending { closed, taken, returned: None });
+        let closed = WindowEnd { outcome: DigestOutcome::Skipped, why: String::new() };
+        let nothing = ClaimAnswer::Nothing(CloseAnswer { closed, taken, returned: None });
         window::apply_claim(&mut world.state, &asked, nothing, world.now);
         assert_eq!(world.state.flushed, flushed, "{taken} taken");
     }
@@ -138,7 +139,7 @@ fn a_flush_ends_with_the_events_that_it_found() {
 #[test]
 fn a_flush_during_a_deferred_claim_is_carried_out() {
     let mut world = World::collecting(Model::default());
-    let Decision::Wait(due_at) = decide(&world.state, world.now) else { panic!("not collecting") };
+    let DigestDecision::Wait(due_at) = decide(&world.state, world.now) else { panic!("not collecting") };
     world.now = due_at;
     let asked = window::claim_input(&world.state, world.now).unwrap();
     commands::flush(&mut world.state, order(), true, world.now);
@@ -150,8 +151,8 @@ fn a_flush_during_a_deferred_claim_is_carried_out() {
         unknown_since: None,
     };
     window::apply_claim(&mut world.state, &asked, later, world.now);
-    assert_eq!(decide(&world.state, world.now), Decision::Audit);
+    assert_eq!(decide(&world.state, world.now), DigestDecision::Audit);
     world.act(false, Answer::Good);
-    assert_eq!(decide(&world.state, world.now), Decision::Claim);
+    assert_eq!(decide(&world.state, world.now), DigestDecision::Claim);
     assert!(window::claim_input(&world.state, world.now).unwrap().flushed);
 }

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use tidings_model::{
     Event, Key, Retract,
-    step::{Resumed, Returned},
-    window::{Closed, Outcome, Window},
+    step::{ReopenAnswer, ReturnedEvents},
+    window::{DigestOutcome, Window, WindowEnd},
 };
 use uuid::Uuid;
 
@@ -20,7 +20,7 @@ pub(super) struct Ledger {
     /// Digests that were claimed, or resumed.
     pub claimed: BTreeSet<Uuid>,
     pub mails: BTreeMap<Uuid, BTreeSet<String>>,
-    pub ended: BTreeMap<Uuid, Closed>,
+    pub ended: BTreeMap<Uuid, WindowEnd>,
     pub retracts: BTreeSet<Retract>,
     /// Of the recipient's choices.
     pub revision: u64,
@@ -28,7 +28,12 @@ pub(super) struct Ledger {
 
 impl Ledger {
     /// Stores events. Returns the number that the ledger has now, from the first on. `end` is about to be recorded.
-    pub fn write(&mut self, digest_id: Uuid, event_ids: impl IntoIterator<Item = String>, end: Option<Outcome>) -> u64 {
+    pub fn write(
+        &mut self,
+        digest_id: Uuid,
+        event_ids: impl IntoIterator<Item = String>,
+        end: Option<DigestOutcome>,
+    ) -> u64 {
         let sealed = self.mails.contains_key(&digest_id);
         let is_open = !self.ended.contains_key(&digest_id);
         let is_over = self.ended.get(&digest_id).is_some_and(|closed| Some(closed.outcome) != end);
@@ -58,7 +63,7 @@ impl Ledger {
             if self.write(digest_id, [id.clone()], None) == 0 && !self.events.contains_key(&id) {
                 let late = Uuid::new_v5(&digest_id, id.as_bytes());
                 self.events.insert(id.clone(), late);
-                self.end(late, Outcome::Skipped);
+                self.end(late, DigestOutcome::Skipped);
                 self.give_back(late, now);
             }
         }
@@ -76,12 +81,12 @@ impl Ledger {
     }
 
     /// The returned events that wait for a claim.
-    pub fn waiting(&self) -> Option<Returned> {
+    pub fn waiting(&self) -> Option<ReturnedEvents> {
         let mut digests = BTreeMap::new();
         for id in self.returned.keys() {
             *digests.entry(self.events[id]).or_default() += 1;
         }
-        Some(Returned { at: *self.returned.values().min()?, digests })
+        Some(ReturnedEvents { at: *self.returned.values().min()?, digests })
     }
 
     /// Moves the returned events to a digest.
@@ -117,20 +122,22 @@ impl Ledger {
         let left = Uuid::new_v5(&digest_id, b"retracted");
         for id in ids {
             self.events.insert(id, left);
-            self.end(left, Outcome::Skipped);
+            self.end(left, DigestOutcome::Skipped);
         }
     }
 
-    pub fn reopen(&mut self, digest_id: Uuid) -> Resumed {
+    pub fn reopen(&mut self, digest_id: Uuid) -> ReopenAnswer {
         let content = self.of(digest_id);
-        let again =
-            self.ended.get(&digest_id).is_none_or(|end| [Outcome::Dropped, Outcome::Failed].contains(&end.outcome));
+        let again = self
+            .ended
+            .get(&digest_id)
+            .is_none_or(|end| [DigestOutcome::Dropped, DigestOutcome::Failed].contains(&end.outcome));
         let whole = self.mails.get(&digest_id).is_none_or(|mail| *mail == content);
         let sealed = self.mails.contains_key(&digest_id);
         let asked_again = !self.ended.contains_key(&digest_id);
         let taken_back = if sealed || asked_again { Vec::new() } else { self.taken_back(digest_id) };
         if content.len() == taken_back.len() || !again || !whole {
-            return Resumed::Refused { why: String::new() };
+            return ReopenAnswer::Refused { why: String::new() };
         }
         self.take_back(digest_id, taken_back);
         let content = self.of(digest_id);
@@ -139,11 +146,11 @@ impl Ledger {
         self.returned.retain(|id, _| !content.contains(id));
         let opened_at = Timestamp::UNIX_EPOCH;
         let window = Window { key: key(), digest_id, opened_at, due_at: opened_at };
-        Resumed::Claimed { window, items: content.len() as u64, groups: 1 }
+        ReopenAnswer::Claimed { window, items: content.len() as u64, groups: 1 }
     }
 
-    pub fn end(&mut self, digest_id: Uuid, outcome: Outcome) -> Closed {
-        self.ended.entry(digest_id).or_insert(Closed { outcome, why: String::new() }).clone()
+    pub fn end(&mut self, digest_id: Uuid, outcome: DigestOutcome) -> WindowEnd {
+        self.ended.entry(digest_id).or_insert(WindowEnd { outcome, why: String::new() }).clone()
     }
 }
 pub(super) fn key() -> Key {
@@ -163,7 +170,7 @@ pub(super) fn event(id: &str) -> Event {
         occurred_at: Timestamp::from_second(number).unwrap(),
         counts: BTreeMap::new(),
         urgent: false,
-        payload: tidings_model::Payload::default(),
+        payload: tidings_model::EventPayload::default(),
     }
 }
 pub(super) fn ids(events: &[Event]) -> Vec<String> {

@@ -2,29 +2,29 @@
 
 use jiff::ToSpan;
 use tidings_model::{
-    command::Retime,
+    command::RetimeCommand,
     settings::OverLimit,
-    step::{ClaimAnswer, ClaimInput, Limited},
+    step::{ClaimAnswer, ClaimInput, ExhaustedLimit},
 };
 
 use super::world::{Model, World, order};
 use crate::digest::{
     commands,
-    decide::{Decision, decide, planned},
-    status::Status,
+    decide::{DigestDecision, decide, planned_summary},
+    status::DigestStatus,
     window,
 };
 
 /// A window that is due in half an hour, and meets a limit for an hour from now.
 fn limited(over: OverLimit) -> World {
     let mut world = World::collecting(Model::default());
-    let limit = Limited { until: world.now + 1.hours(), over, why: "throttled".into() };
+    let limit = ExhaustedLimit { until: world.now + 1.hours(), over, why: "throttled".into() };
     world.state.open.as_mut().unwrap().plan.as_mut().unwrap().limited = vec![limit];
     world
 }
 
-fn status(world: &World) -> Status {
-    Status::new(&world.state, None, world.now)
+fn status(world: &World) -> DigestStatus {
+    DigestStatus::new(&world.state, None, world.now)
 }
 
 #[test]
@@ -37,14 +37,14 @@ fn the_status_shows_the_limit_before_the_window_is_due() {
         world.roll();
         let status = status(&world);
         assert_eq!((status.due_at, status.why), expected);
-        assert_eq!(decide(&world.state, world.now), Decision::Wait(world.now + 30.minutes()));
+        assert_eq!(decide(&world.state, world.now), DigestDecision::Wait(world.now + 30.minutes()));
     }
 }
 
 #[test]
 fn a_flush_passes_the_limit_and_the_ledger_has_no_forecast() {
     let mut world = limited(OverLimit::Defer);
-    assert_eq!(planned(&world.state).unwrap().why, "");
+    assert_eq!(planned_summary(&world.state).unwrap().why, "");
     commands::flush(&mut world.state, order(), true, world.now);
     let status = status(&world);
     assert_eq!((status.due_at, status.why.as_str()), (Some(world.now + 30.minutes()), ""));
@@ -70,7 +70,7 @@ fn the_end_of_a_limit_is_known_to_each_later_claim_until_the_deadline_moves() {
         let ClaimInput { limit_ended_at, .. } = window::claim_input(&world.state, world.now).unwrap();
         assert_eq!(limit_ended_at, Some(asked.asked_at + 60.minutes()));
     }
-    let moved = Retime { order: order(), at: Some(world.now + 3.hours()) };
+    let moved = RetimeCommand { order: order(), at: Some(world.now + 3.hours()) };
     commands::retime(&mut world.state, moved, world.now);
     assert_eq!(window::claim_input(&world.state, world.now).unwrap().limit_ended_at, None);
 }

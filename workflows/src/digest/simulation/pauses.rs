@@ -1,7 +1,7 @@
 //! Stories of operators' pauses on the model.
 
 use jiff::{Timestamp, ToSpan};
-use tidings_model::window::Outcome;
+use tidings_model::window::DigestOutcome;
 
 use super::{
     step::{Answer, Step},
@@ -9,17 +9,17 @@ use super::{
 };
 use crate::digest::{
     commands,
-    decide::{Decision, decide},
+    decide::{DigestDecision, decide},
     delivery,
-    status::{Stage, Status},
+    status::{DigestStage, DigestStatus},
     window,
 };
 
 const PAUSE: Step = Step::Pause { minutes: None, signalled: false };
 const RESUME: Step = Step::Resume { signalled: true };
 
-fn status(world: &World) -> Status {
-    Status::new(&world.state, None, world.now)
+fn status(world: &World) -> DigestStatus {
+    DigestStatus::new(&world.state, None, world.now)
 }
 
 /// Lets time pass until then, and counts the activities.
@@ -27,8 +27,8 @@ fn activities_until(world: &mut World, then: Timestamp) -> u32 {
     let mut activities = 0;
     loop {
         match decide(&world.state, world.now) {
-            Decision::Wait(until) if until >= then => break,
-            Decision::Wait(until) => world.now = until,
+            DigestDecision::Wait(until) if until >= then => break,
+            DigestDecision::Wait(until) => world.now = until,
             _ => {
                 world.act(false, Answer::Good);
                 activities += 1;
@@ -46,7 +46,7 @@ fn a_window_planned_during_a_pause_says_so_and_asks_rarely() {
     world.add(1, 0);
     world.act(false, Answer::Good);
     let told = status(&world);
-    assert_eq!(told.state, Stage::Paused);
+    assert_eq!(told.state, DigestStage::Paused);
     assert!(told.to_string().contains("The key is paused by ann since 1970-01-01T00:00:00Z: because"), "{told}");
     let look_at = world.state.pause(world.now).unwrap().look_at;
     assert!(world.state.pause(look_at - 1.second()).is_some() && world.state.pause(look_at).is_none());
@@ -60,13 +60,13 @@ fn a_window_planned_during_a_pause_says_so_and_asks_rarely() {
 fn a_signal_shows_a_pause_at_once_and_a_resume_ends_it() {
     let mut world = World::collecting(Model::default());
     world.take(&Step::Pause { minutes: None, signalled: true });
-    assert_eq!(decide(&world.state, world.now), Decision::Plan);
+    assert_eq!(decide(&world.state, world.now), DigestDecision::Plan);
     world.act(false, Answer::Good);
-    assert_eq!(status(&world).state, Stage::Paused);
+    assert_eq!(status(&world).state, DigestStage::Paused);
     world.take(&Step::Tick { minutes: 40 });
     world.take(&RESUME);
     world.act(false, Answer::Good);
-    let Decision::Wait(until) = decide(&world.state, world.now) else { panic!("not spread") };
+    let DigestDecision::Wait(until) = decide(&world.state, world.now) else { panic!("not spread") };
     assert!(until.duration_since(world.now).as_secs() < 60, "{until}");
     assert!(status(&world).why.starts_with("the pause is over; spread"), "{}", status(&world).why);
     world.settle();
@@ -99,7 +99,7 @@ fn a_pause_with_an_end_ends_by_itself() {
     let mut world = World::collecting(Model::default());
     world.take(&Step::Pause { minutes: Some(50), signalled: false });
     let end = world.now + 50.minutes();
-    world.reach(Decision::Render, Answer::Good);
+    world.reach(DigestDecision::Render, Answer::Good);
     let late = world.now.duration_since(end).as_secs();
     assert!((0..60).contains(&late), "{late} s after the end");
 }
@@ -112,44 +112,44 @@ fn a_flush_waits_for_the_resume_and_is_carried_out_then() {
     world.act(false, Answer::Good);
     commands::flush(&mut world.state, order(), true, world.now);
     world.act(false, Answer::Good);
-    assert!(matches!(decide(&world.state, world.now), Decision::Wait(_)));
+    assert!(matches!(decide(&world.state, world.now), DigestDecision::Wait(_)));
     let soon = world.now + 1.hours();
     activities_until(&mut world, soon);
     assert!(world.ledger.mails.is_empty() && world.state.flushed);
     world.take(&RESUME);
     world.act(false, Answer::Good);
-    assert_eq!(decide(&world.state, world.now), Decision::Claim);
+    assert_eq!(decide(&world.state, world.now), DigestDecision::Claim);
 }
 
 #[test]
 fn a_digest_in_delivery_waits_and_goes_out_after_the_resume() {
     let mut world = World::new(Model::default());
     world.add(1, 0);
-    world.reach(Decision::Send, Answer::Good);
+    world.reach(DigestDecision::Send, Answer::Good);
     world.take(&PAUSE);
     world.act(false, Answer::Good);
-    assert_eq!(status(&world).state, Stage::Paused);
-    let Decision::Wait(look_at) = decide(&world.state, world.now) else { panic!("not paused") };
+    assert_eq!(status(&world).state, DigestStage::Paused);
+    let DigestDecision::Wait(look_at) = decide(&world.state, world.now) else { panic!("not paused") };
     assert!(look_at.duration_since(world.now).as_mins() >= 30);
     world.take(&RESUME);
-    let Decision::Wait(until) = decide(&world.state, world.now) else { panic!("not spread") };
+    let DigestDecision::Wait(until) = decide(&world.state, world.now) else { panic!("not spread") };
     assert!(until.duration_since(world.now).as_secs() < 60);
     world.now = until;
     world.act(false, Answer::Good);
-    assert_eq!(world.ledger.ended.values().map(|closed| closed.outcome).collect::<Vec<_>>(), [Outcome::Sent]);
+    assert_eq!(world.ledger.ended.values().map(|closed| closed.outcome).collect::<Vec<_>>(), [DigestOutcome::Sent]);
 }
 
 #[test]
 fn a_resume_during_an_attempt_that_saw_the_pause_is_not_lost() {
     let mut world = World::new(Model::default());
     world.add(1, 0);
-    world.reach(Decision::Send, Answer::Good);
+    world.reach(DigestDecision::Send, Answer::Good);
     world.take(&PAUSE);
     let asked = delivery::begin_send(&mut world.state, world.now).unwrap();
     let answer = world.send(&asked, Answer::Good);
     world.take(&RESUME);
     delivery::apply_send(&mut world.state, &asked, answer, world.now);
-    let Decision::Wait(until) = decide(&world.state, world.now) else { panic!("not spread") };
+    let DigestDecision::Wait(until) = decide(&world.state, world.now) else { panic!("not spread") };
     assert!(until.duration_since(world.now).as_secs() < 60);
 }
 
@@ -162,7 +162,7 @@ fn a_resume_during_a_plan_that_saw_the_pause_is_not_lost() {
     let answer = world.plan(&asked);
     world.take(&RESUME);
     window::apply_plan(&mut world.state, &asked, answer, world.now);
-    assert_eq!(decide(&world.state, world.now), Decision::Plan);
+    assert_eq!(decide(&world.state, world.now), DigestDecision::Plan);
 }
 
 #[test]

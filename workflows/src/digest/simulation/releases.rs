@@ -1,6 +1,6 @@
 //! Stories of a release of many keys on the model (rule 30).
 
-use tidings_model::command::{Hold, Release, Released};
+use tidings_model::command::{HoldCommand, ReleaseCommand, ReleaseResult};
 
 use super::{
     step::{Answer, Step},
@@ -9,19 +9,19 @@ use super::{
 use crate::{
     digest::{
         commands,
-        decide::{Decision, decide},
-        status::Status,
+        decide::{DigestDecision, decide},
+        status::DigestStatus,
     },
-    driver::after,
+    driver::after_delay,
 };
 
 fn hold(world: &mut World) {
-    commands::hold(&mut world.state, Hold { order: order(), until: None }, world.now);
+    commands::hold(&mut world.state, HoldCommand { order: order(), until: None }, world.now);
     world.act(false, Answer::Good);
 }
 
-fn release(world: &mut World, spread: bool) -> Released {
-    let released = commands::release(&mut world.state, Release { order: order(), spread }, world.now);
+fn release(world: &mut World, spread: bool) -> ReleaseResult {
+    let released = commands::release(&mut world.state, ReleaseCommand { order: order(), spread }, world.now);
     world.act(false, Answer::Good);
     released
 }
@@ -34,21 +34,21 @@ fn overdue() -> World {
     world
 }
 
-fn next(world: &World) -> Decision {
+fn next(world: &World) -> DigestDecision {
     decide(&world.state, world.now)
 }
 
 #[test]
 fn an_overdue_window_waits_for_its_share_and_says_so() {
     let mut world = overdue();
-    let at = after(world.now, SHARE);
+    let at = after_delay(world.now, SHARE);
     assert_eq!(release(&mut world, true).due_at, Some(at));
-    assert_eq!(next(&world), Decision::Wait(at));
+    assert_eq!(next(&world), DigestDecision::Wait(at));
     world.roll();
-    let status = Status::new(&world.state, None, world.now);
+    let status = DigestStatus::new(&world.state, None, world.now);
     assert_eq!((status.due_at, status.why), (Some(at), format!("the hold is over; spread -> {at}")));
     world.now = at;
-    assert_eq!(next(&world), Decision::Claim);
+    assert_eq!(next(&world), DigestDecision::Claim);
     world.settle();
     assert_eq!(world.ledger.mails.len(), 1);
 }
@@ -57,7 +57,7 @@ fn an_overdue_window_waits_for_its_share_and_says_so() {
 fn a_key_that_an_operator_names_goes_out_at_once() {
     let mut world = overdue();
     release(&mut world, false);
-    assert_eq!(next(&world), Decision::Claim);
+    assert_eq!(next(&world), DigestDecision::Claim);
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn a_flushed_key_is_not_spread() {
     let mut world = overdue();
     commands::flush(&mut world.state, order(), true, world.now);
     release(&mut world, true);
-    assert_eq!(next(&world), Decision::Claim);
+    assert_eq!(next(&world), DigestDecision::Claim);
 }
 
 #[test]
@@ -82,21 +82,21 @@ fn only_an_overdue_window_of_a_held_key_is_spread() {
     }
     let mut due = World::collecting(Model::default());
     due.take(&Step::Tick { minutes: 60 });
-    assert!(!commands::release(&mut due.state, Release { order: order(), spread: true }, due.now).held);
-    assert_eq!(next(&due), Decision::Claim);
+    assert!(!commands::release(&mut due.state, ReleaseCommand { order: order(), spread: true }, due.now).held);
+    assert_eq!(next(&due), DigestDecision::Claim);
 }
 
 #[test]
 fn a_digest_in_delivery_waits_for_its_share_or_for_its_retry() {
     for minutes in [0, 60] {
         let mut world = World::retried();
-        let Decision::Wait(retry) = next(&world) else { panic!("no retry") };
-        assert!(retry > after(world.now, SHARE));
+        let DigestDecision::Wait(retry) = next(&world) else { panic!("no retry") };
+        assert!(retry > after_delay(world.now, SHARE));
         hold(&mut world);
         world.take(&Step::Tick { minutes });
         release(&mut world, true);
-        let at = if minutes == 0 { retry } else { after(world.now, SHARE) };
-        assert_eq!(next(&world), Decision::Wait(at), "after {minutes} minutes");
+        let at = if minutes == 0 { retry } else { after_delay(world.now, SHARE) };
+        assert_eq!(next(&world), DigestDecision::Wait(at), "after {minutes} minutes");
         world.settle();
         assert_eq!(world.ledger.mails.len(), 1);
     }

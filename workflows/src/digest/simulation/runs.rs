@@ -6,7 +6,7 @@ use super::{
     ledger::event,
     world::{Model, World},
 };
-use crate::digest::state::State;
+use crate::digest::state::DigestRunState;
 
 /// Bytes of events and retracts that a run hands over.
 const MOST: usize = 512 * 1024;
@@ -23,7 +23,7 @@ fn collecting(bytes: usize) -> World {
     };
     let empty = serde_json::to_vec(&filled(0)).unwrap().len();
     let last = filled(bytes - world.state.pending.bytes() - empty);
-    world.state.add(last, world.now, None);
+    world.state.add_event(last, world.now, None);
     assert_eq!((world.state.pending.len(), world.state.pending.bytes()), (6, bytes));
     world
 }
@@ -39,7 +39,7 @@ fn a_run_hands_over_what_fits_and_leaves_the_rest() {
     assert_eq!(next(&mut collecting(MOST)), (6, 0));
     let mut world = collecting(MOST + 1);
     assert_eq!(next(&mut world), (0, 6));
-    let State { open, .. } = &world.state;
+    let DigestRunState { open, .. } = &world.state;
     let open = open.as_ref().unwrap();
     assert_eq!((open.runs.as_slice(), open.compared, world.state.collected()), (&["0".to_owned()][..], 0, 6));
     for id in 7..10 {
@@ -52,9 +52,9 @@ fn a_run_hands_over_what_fits_and_leaves_the_rest() {
 fn retracts_count_as_what_a_run_hands_over() {
     let retract = Retract::Event("r".repeat(100));
     let mut world = collecting(MOST - retract.bytes());
-    world.state.retract(retract.clone());
+    world.state.add_retract(retract.clone());
     assert_eq!((next(&mut world), world.state.retracts.len()), ((6, 0), 1));
     let mut world = collecting(MOST - retract.bytes() + 1);
-    world.state.retract(retract);
+    world.state.add_retract(retract);
     assert_eq!((next(&mut world), world.state.retracts.len()), ((0, 6), 0));
 }

@@ -1,20 +1,20 @@
 //! Stories of pages that leave workflow state for the ledger, on the model.
 
-use tidings_model::step::Stashed;
+use tidings_model::step::StashAnswer;
 
 use super::world::{Model, World};
 use crate::digest::{
-    state::{Open, Repetitions},
+    state::{OpenWindow, RepetitionMode},
     window,
 };
 
 /// An answer without a number of events, as earlier versions gave it.
-fn taken(taken: u64) -> Stashed {
-    Stashed { taken, returned: None, events: None }
+fn taken(taken: u64) -> StashAnswer {
+    StashAnswer { taken, returned: None, events: None }
 }
 
 /// Stashes what is pending, and answers with the open window.
-fn stashed(world: &mut World, answer: Stashed) -> &Open {
+fn stashed(world: &mut World, answer: StashAnswer) -> &OpenWindow {
     let asked = window::begin_stash(&mut world.state, world.now).unwrap();
     window::apply_stash(&mut world.state, &asked, answer, world.now);
     world.state.open.as_ref().unwrap()
@@ -35,7 +35,7 @@ fn a_page_that_is_taken_in_part_closes_the_window() {
 #[test]
 fn the_ledger_or_in_older_runs_a_sum_counts_stashed_events() {
     let mut world = World::collecting(Model::default());
-    world.state.repetitions = Repetitions::Counted;
+    world.state.repetitions = RepetitionMode::Counted;
     world.add(2, 0);
     assert_eq!(stashed(&mut world, taken(2)).stashed, 2);
     let open = world.state.open.as_mut().unwrap();
@@ -45,5 +45,5 @@ fn the_ledger_or_in_older_runs_a_sum_counts_stashed_events() {
     let open = stashed(&mut world, taken(0));
     assert_eq!((open.stashed, open.unread, open.runs.len()), (7, 0, 0));
     world.add(3, 0);
-    assert_eq!(stashed(&mut world, Stashed { events: Some(4), ..taken(1) }).stashed, 4);
+    assert_eq!(stashed(&mut world, StashAnswer { events: Some(4), ..taken(1) }).stashed, 4);
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use jiff::ToSpan;
-use tidings_model::window::Outcome;
+use tidings_model::window::DigestOutcome;
 
 use super::{
     step::{Answer, Step},
@@ -12,10 +12,10 @@ use super::{
 use crate::{
     digest::{
         commands,
-        decide::{Decision, decide, planned, waits_for_undo},
-        status::{Stage, Status},
+        decide::{DigestDecision, decide, planned_summary, waits_for_undo},
+        status::{DigestStage, DigestStatus},
     },
-    driver::after,
+    driver::after_delay,
 };
 
 const UNDOES: Model = Model { max_events: None, slides: false, undoes: true, has_quiet_hours: false };
@@ -25,7 +25,7 @@ fn waiting(cadence: Model) -> World {
     let mut world = World::new(cadence);
     world.add(1, 0);
     while world.state.delivering.as_ref().is_none_or(|digest| !digest.rendered) {
-        if let Decision::Wait(until) = decide(&world.state, world.now) {
+        if let DigestDecision::Wait(until) = decide(&world.state, world.now) {
             world.now = until;
         }
         world.act(false, Answer::Good);
@@ -33,43 +33,43 @@ fn waiting(cadence: Model) -> World {
     world
 }
 
-fn status(world: &World) -> Status {
-    Status::new(&world.state, None, world.now)
+fn status(world: &World) -> DigestStatus {
+    DigestStatus::new(&world.state, None, world.now)
 }
 
-fn outcomes(world: &World) -> Vec<Outcome> {
+fn outcomes(world: &World) -> Vec<DigestOutcome> {
     world.ledger.ended.values().map(|closed| closed.outcome).collect()
 }
 
 #[test]
 fn a_message_waits_after_it_is_made_and_says_until_when() {
     let mut world = waiting(UNDOES);
-    let at = after(world.now, UNDO);
-    assert_eq!(decide(&world.state, world.now), Decision::Wait(at));
+    let at = after_delay(world.now, UNDO);
+    assert_eq!(decide(&world.state, world.now), DigestDecision::Wait(at));
     world.roll();
     let mut later = world.state.clone();
-    later.delivering.as_mut().unwrap().not_before = Some(after(at, UNDO));
-    assert_eq!(Status::new(&later, None, at).state, Stage::Retrying, "it cannot be taken back any more");
+    later.delivering.as_mut().unwrap().not_before = Some(after_delay(at, UNDO));
+    assert_eq!(DigestStatus::new(&later, None, at).state, DigestStage::Retrying, "it cannot be taken back any more");
     let told = status(&world);
     let delivery = told.delivering.unwrap();
-    assert_eq!((told.state, delivery.next_attempt_at, delivery.attempts), (Stage::Undoable, Some(at), 0));
+    assert_eq!((told.state, delivery.next_attempt_at, delivery.attempts), (DigestStage::Undoable, Some(at), 0));
     assert_eq!(delivery.why, format!("waits until {at:.0}; tidings digest drop takes it back"));
     world.now = at;
-    assert_eq!(decide(&world.state, at), Decision::Send);
+    assert_eq!(decide(&world.state, at), DigestDecision::Send);
     world.act(false, Answer::Deferred);
     let told = status(&world);
-    assert_eq!((told.state, told.delivering.unwrap().attempts), (Stage::Retrying, 1));
+    assert_eq!((told.state, told.delivering.unwrap().attempts), (DigestStage::Retrying, 1));
     world.settle();
-    assert_eq!(outcomes(&world), [Outcome::Sent]);
+    assert_eq!(outcomes(&world), [DigestOutcome::Sent]);
 }
 
 #[test]
 fn a_drop_takes_the_message_back() {
     let mut world = waiting(UNDOES);
     world.take(&Step::Drop);
-    assert_eq!(decide(&world.state, world.now), Decision::Close);
+    assert_eq!(decide(&world.state, world.now), DigestDecision::Close);
     world.settle();
-    assert_eq!(outcomes(&world), [Outcome::Dropped]);
+    assert_eq!(outcomes(&world), [DigestOutcome::Dropped]);
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn a_flush_sends_the_message_at_once() {
     let flushed = commands::flush(&mut world.state, order(), true, world.now);
     assert_eq!((flushed.events, flushed.hurried, flushed.behind), (0, true, world.state.delivering_id()));
     world.act(false, Answer::Good);
-    assert_eq!(decide(&world.state, world.now), Decision::Send);
+    assert_eq!(decide(&world.state, world.now), DigestDecision::Send);
     assert_eq!(status(&world).delivering.unwrap().why, "");
 }
 
@@ -93,7 +93,7 @@ fn a_flushed_or_urgent_window_does_not_wait() {
         }
         let began = world.now;
         world.settle();
-        assert_eq!((world.now, outcomes(&world)), (began, vec![Outcome::Sent]), "urgent: {urgent}");
+        assert_eq!((world.now, outcomes(&world)), (began, vec![DigestOutcome::Sent]), "urgent: {urgent}");
     }
 }
 
@@ -104,7 +104,7 @@ fn events_that_come_while_a_message_waits_make_one_digest() {
     world.add(3, 0);
     world.settle();
     assert_eq!(world.ledger.mails.values().map(BTreeSet::len).max(), Some(2));
-    assert_eq!(outcomes(&world), [Outcome::Sent, Outcome::Sent]);
+    assert_eq!(outcomes(&world), [DigestOutcome::Sent, DigestOutcome::Sent]);
 }
 
 #[test]
@@ -112,10 +112,10 @@ fn the_plan_says_that_a_message_can_be_taken_back() {
     let mut world = World::collecting(UNDOES);
     let step = "waits 2m, in which tidings digest drop takes it back";
     assert!(status(&world).why.ends_with(step), "{}", status(&world).why);
-    assert_eq!(planned(&world.state).unwrap().why, step);
+    assert_eq!(planned_summary(&world.state).unwrap().why, step);
     world.now += 1.minutes();
     world.take(&Step::Flush);
-    assert!(!planned(&world.state).unwrap().why.contains(step));
+    assert!(!planned_summary(&world.state).unwrap().why.contains(step));
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn only_a_wait_to_take_a_message_back_needs_its_patch() {
     let world = waiting(UNDOES);
     let wait = decide(&world.state, world.now);
     assert!(waits_for_undo(&world.state, wait));
-    assert!(!waits_for_undo(&world.state, Decision::Send));
+    assert!(!waits_for_undo(&world.state, DigestDecision::Send));
     let at_once = waiting(Model::default());
     assert!(!waits_for_undo(&at_once.state, wait));
     assert!(!waits_for_undo(&World::collecting(UNDOES).state, wait));

@@ -4,16 +4,16 @@ use std::{collections::BTreeSet, time::Duration};
 
 use jiff::{Timestamp, ToSpan};
 use tidings_model::{
-    Event, Retract, Slide,
-    attempt::{AttemptClass, Phase},
-    command::{Hold, Order, Release, Reopen, Retime},
-    pause::Paused,
+    Event, Retract, SlidingDeadline,
+    attempt::{AttemptClass, AttemptPhase},
+    command::{CommandContext, HoldCommand, ReleaseCommand, ReopenCommand, RetimeCommand},
+    pause::PauseDetails,
     rules::pause,
     step::{
-        ClaimAnswer, Ending, Joined, PauseWait, Plan, PlanInput, Rendered, Resumed, Returned, SendInput, Sent, Signs,
-        StashInput, Stashed, UnrecordedEnd,
+        ClaimAnswer, CloseAnswer, DeadlineInputs, EventOrigin, PauseWait, Plan, PlanInput, RenderAnswer, ReopenAnswer,
+        ReturnedEvents, SendAnswer, SendDigestInput, StashAnswer, StashInput, UnrecordedEnd,
     },
-    window::{Goes, Outcome},
+    window::{DigestOutcome, SendMoment},
 };
 use uuid::Uuid;
 
@@ -24,18 +24,18 @@ use super::{
 use crate::{
     digest::{
         commands,
-        decide::{Decision, clear_finished_commands, decide},
+        decide::{DigestDecision, clear_finished_commands, decide},
         delivery, records,
-        state::{Repetitions, State},
+        state::{DigestRunState, RepetitionMode},
         window,
     },
-    driver::after,
+    driver::after_delay,
 };
 
 pub(super) struct World {
-    pub state: State,
+    pub state: DigestRunState,
     /// The contents of history: the state at the last commit, and the arrivals since.
-    pub durable: (State, Vec<Step>),
+    pub durable: (DigestRunState, Vec<Step>),
     /// The state has changed since.
     pub acted: bool,
     pub now: Timestamp,
@@ -53,7 +53,7 @@ pub(super) struct World {
     pub retracts: BTreeSet<Retract>,
     pub cadence: Model,
     /// The operator's pause in the store.
-    pub paused: Option<Paused>,
+    pub paused: Option<PauseDetails>,
     /// The end of the recipient's own pause.
     pub rests_until: Option<Timestamp>,
     /// An urgent event came, or an operator flushed, released or reopened the key by its name: something may go out in quiet hours.
@@ -82,12 +82,12 @@ pub(super) const SHARE: Duration = Duration::from_secs(40);
 /// The time for which a message can be taken back.
 pub(super) const UNDO: Duration = Duration::from_mins(2);
 
-pub(super) fn order() -> Order {
-    Order { by: "ann".into(), why: "because".into() }
+pub(super) fn order() -> CommandContext {
+    CommandContext { by: "ann".into(), why: "because".into() }
 }
 impl World {
     pub fn new(cadence: Model) -> Self {
-        let state = State::new(Some(key()), "run".into());
+        let state = DigestRunState::new(Some(key()), "run".into());
         Self {
             state: state.clone(),
             durable: (state, Vec::new()),
@@ -149,8 +149,8 @@ impl World {
             Step::Choose { .. } => self.ledger.revision += 1,
             Step::Pause { minutes, .. } => {
                 let until = minutes.map(|minutes| self.now.checked_add(i64::from(minutes).minutes()).unwrap());
-                let Order { by, why } = order();
-                self.paused = Some(Paused { by, why, since: self.now, until });
+                let CommandContext { by, why } = order();
+                self.paused = Some(PauseDetails { by, why, since: self.now, until });
             }
             Step::Resume { .. } => self.paused = None,
             Step::Rest { minutes, .. } => self.rests_until = Some(self.now + i64::from(*minutes).minutes()),
@@ -195,20 +195,24 @@ impl World {
             }
             Step::Retime { minutes } => {
                 let to = minutes.map(|minutes| at.checked_add(i64::from(minutes).minutes()).unwrap());
-                commands::retime(&mut self.state, Retime { order: order(), at: to }, at);
+                commands::retime(&mut self.state, RetimeCommand { order: order(), at: to }, at);
             }
             Step::Reopen { digest } => {
                 if let Some(digest_id) = digest.chosen {
-                    commands::reopen(&mut self.state, Reopen { order: order(), digest_id, may_duplicate: true }, at);
+                    commands::reopen(
+                        &mut self.state,
+                        ReopenCommand { order: order(), digest_id, may_duplicate: true },
+                        at,
+                    );
                 }
             }
             Step::Flush => drop(commands::flush(&mut self.state, order(), true, at)),
             Step::Hold { minutes } => {
                 let until = minutes.map(|minutes| at.checked_add(i64::from(minutes).minutes()).unwrap());
-                commands::hold(&mut self.state, Hold { order: order(), until }, at);
+                commands::hold(&mut self.state, HoldCommand { order: order(), until }, at);
             }
             Step::Release { spread } => {
-                drop(commands::release(&mut self.state, Release { order: order(), spread: *spread }, at));
+                drop(commands::release(&mut self.state, ReleaseCommand { order: order(), spread: *spread }, at));
             }
             Step::Drop => {
                 self.dropped.extend(commands::discard(&mut self.state, order()).delivering);
@@ -235,7 +239,7 @@ impl World {
         let idle = self.state.open.is_none() && self.state.delivering.is_none();
         let first_task = idle && self.state.pending.first().is_none_or(|first| first.at == at);
         let started_at = (first_task && at.as_second() / 60 % 7 == 3).then(|| at - 5.minutes());
-        self.state.add(event, at, started_at);
+        self.state.add_event(event, at, started_at);
     }
 
     pub fn retract(&mut self, id: u16, entity: bool) {
@@ -248,7 +252,7 @@ impl World {
         };
         self.retracts.insert(retract.clone());
         self.histories.last_mut().unwrap().1.insert(retract.clone());
-        self.state.retract(retract);
+        self.state.add_retract(retract);
     }
 
     pub fn roll(&mut self) {
@@ -267,19 +271,26 @@ impl World {
         let decision = decide(&self.state, now);
         for minutes in [1, 90, 10_000] {
             let later = decide(&self.state, now.checked_add(minutes.minutes()).unwrap());
-            assert!(matches!(decision, Decision::Wait(_)) || later == decision, "{decision:?}, and later {later:?}");
+            assert!(
+                matches!(decision, DigestDecision::Wait(_)) || later == decision,
+                "{decision:?}, and later {later:?}"
+            );
         }
         // What became of an attempt is recorded on hold, too.
         let records = self.state.delivering.as_ref().is_some_and(|digest| digest.unrecorded.is_some());
         let held = !self.state.winds_down() && !records && self.state.held_until(now).is_some();
         assert!(
-            !held || !matches!(decision, Decision::Claim | Decision::Render | Decision::Shorten | Decision::Send),
+            !held
+                || !matches!(
+                    decision,
+                    DigestDecision::Claim | DigestDecision::Render | DigestDecision::Shorten | DigestDecision::Send
+                ),
             "{decision:?} on hold"
         );
         match decision {
-            Decision::Wait(until) => self.wait(until),
-            Decision::Finish => {}
-            Decision::Plan | Decision::Compare => {
+            DigestDecision::Wait(until) => self.wait(until),
+            DigestDecision::Finish => {}
+            DigestDecision::Plan | DigestDecision::Compare => {
                 let input = window::begin_plan(&mut self.state, now).unwrap();
                 let plan = self.plan(&input);
                 if !lost {
@@ -287,14 +298,14 @@ impl World {
                     window::apply_plan(&mut self.state, &input, plan, now);
                 }
             }
-            Decision::CompareUrgent => {
+            DigestDecision::CompareUrgent => {
                 let input = window::begin_urgent(&mut self.state, now).unwrap();
                 let plan = self.plan(&input);
                 if !lost {
                     window::apply_urgent(&mut self.state, &input, plan, now);
                 }
             }
-            Decision::Retract => {
+            DigestDecision::Retract => {
                 let input = records::retract_input(&self.state, now).unwrap();
                 self.ledger.retracts.extend(input.retracts.iter().cloned());
                 if let Some(window) = &input.window {
@@ -306,26 +317,26 @@ impl World {
                     records::apply_retract(&mut self.state, &input, (), now);
                 }
             }
-            Decision::Reopen => {
+            DigestDecision::Reopen => {
                 let input = delivery::reopen_input(&self.state, now).unwrap();
                 // The attempt of the reopened digest is another question than that of the window.
                 self.silent_until = None;
                 let answer = self.ledger.reopen(input.reopen.digest_id);
-                if matches!(answer, Resumed::Claimed { .. }) {
+                if matches!(answer, ReopenAnswer::Claimed { .. }) {
                     self.dropped.remove(&input.reopen.digest_id);
                 }
                 if !lost {
                     delivery::apply_reopen(&mut self.state, &input, answer, now);
                 }
             }
-            Decision::Stash => {
+            DigestDecision::Stash => {
                 let input = window::begin_stash(&mut self.state, now).unwrap();
                 let stashed = self.stash(&input);
                 if !lost {
                     window::apply_stash(&mut self.state, &input, stashed, now);
                 }
             }
-            Decision::Claim => {
+            DigestDecision::Claim => {
                 let input = window::claim_input(&self.state, now).unwrap();
                 let digest_id = input.window.digest_id;
                 self.check_load();
@@ -362,8 +373,8 @@ impl World {
                 } else {
                     match self.ledger.claim(digest_id, ids(&input.events)) {
                         (0, taken) => {
-                            let closed = self.ledger.end(digest_id, Outcome::Skipped);
-                            ClaimAnswer::Nothing(Ending { closed, taken, returned: None })
+                            let closed = self.ledger.end(digest_id, DigestOutcome::Skipped);
+                            ClaimAnswer::Nothing(CloseAnswer { closed, taken, returned: None })
                         }
                         (items, taken) => ClaimAnswer::Claimed { items, groups: 1, taken, rendered: false },
                     }
@@ -376,16 +387,16 @@ impl World {
                     window::apply_claim(&mut self.state, &input, loaded, now);
                 }
             }
-            Decision::Render | Decision::Shorten => {
+            DigestDecision::Render | DigestDecision::Shorten => {
                 let input = delivery::render_input(&self.state, now).unwrap();
                 let digest_id = input.window.digest_id;
                 let content = self.ledger.of(digest_id);
                 self.ledger.mails.entry(digest_id).or_insert(content);
                 if !lost {
-                    delivery::apply_render(&mut self.state, &input, Rendered::Stored, now);
+                    delivery::apply_render(&mut self.state, &input, RenderAnswer::Stored, now);
                 }
             }
-            Decision::Send => {
+            DigestDecision::Send => {
                 // A remote activity starts when its workflow task has ended.
                 self.commit();
                 let undo_until = self.state.delivering.as_ref().and_then(|digest| digest.undo_until);
@@ -397,7 +408,7 @@ impl World {
                     if matches!(answer, Answer::Refused) {
                         return;
                     }
-                    Sent::closed(self.ledger.end(digest_id, Outcome::Sent))
+                    SendAnswer::closed(self.ledger.end(digest_id, DigestOutcome::Sent))
                 } else {
                     assert!(!self.dropped.contains(&digest_id), "an attempt after a drop");
                     assert!(!self.kept.contains(&digest_id), "a second copy, although the workflow knew of the first");
@@ -405,18 +416,18 @@ impl World {
                     self.send(&input, answer)
                 };
                 if !lost {
-                    if matches!(sent, Sent::Unrecorded(_)) {
+                    if matches!(sent, SendAnswer::Unrecorded(_)) {
                         self.kept.insert(digest_id);
                     }
                     self.silent_until = match &sent {
-                        Sent::Waiting { pause: Some(pause), .. } => Some(pause.look_at),
+                        SendAnswer::Waiting { pause: Some(pause), .. } => Some(pause.look_at),
                         _ => None,
                     };
                     delivery::apply_send(&mut self.state, &input, sent, now);
                     self.commit();
                 }
             }
-            Decision::Close => {
+            DigestDecision::Close => {
                 let input = window::begin_close(&mut self.state, now).unwrap();
                 let digest_id = input.window.digest_id;
                 let taken = self.ledger.write(digest_id, ids(&input.events), Some(input.closed.outcome));
@@ -426,37 +437,38 @@ impl World {
                 let closed = self.ledger.end(digest_id, input.closed.outcome);
                 let returned = self.returned_by(digest_id);
                 if !lost {
-                    window::apply_close(&mut self.state, &input, Ending { closed, taken, returned }, now);
+                    window::apply_close(&mut self.state, &input, CloseAnswer { closed, taken, returned }, now);
                 }
             }
-            Decision::Audit => {
+            DigestDecision::Audit => {
                 let input = records::audit_input(&self.state, now).unwrap();
                 if !lost {
                     records::apply_audit(&mut self.state, &input, (), now);
                 }
             }
-            Decision::DeadLetters => unreachable!("nothing malformed is sent here"),
+            DigestDecision::DeadLetters => unreachable!("nothing malformed is sent here"),
         }
     }
 
     pub fn plan(&self, input: &PlanInput) -> Plan {
         let minutes = |at: Timestamp, minutes: i64| at.checked_add(minutes.minutes()).unwrap();
-        let Signs { opened_at, last_at, urgent_at, returned_at, only_returned, .. } = input.signs;
+        let DeadlineInputs { opened_at, last_at, urgent_at, returned_at, only_returned, .. } = input.signs;
         let until = minutes(opened_at, 60);
-        let slide = Slide { by: Duration::from_mins(10), until };
+        let slide = SlidingDeadline { by: Duration::from_mins(10), until };
         let slide = Some(slide).filter(|_| self.cadence.slides);
         let fresh = slide.map_or(minutes(opened_at, 30), |slide| slide.due_at(last_at));
         let kept = input.before.as_ref().filter(|plan| plan.revision == self.ledger.revision && plan.slide.is_none());
         let kept = kept.filter(|_| input.anew_at.is_none()).map(|plan| plan.due_at);
         let returned = returned_at.map_or(Timestamp::MAX, |at| minutes(at, 480));
         let due_at = match (input.joined, kept) {
-            (Some(Joined::Own), Some(kept)) => kept.min(fresh),
-            (Some(Joined::Returned), Some(kept)) => kept.min(returned),
+            (Some(EventOrigin::Own), Some(kept)) => kept.min(fresh),
+            (Some(EventOrigin::Returned), Some(kept)) => kept.min(returned),
             (None, Some(kept)) => kept,
             (_, None) if only_returned => returned,
             (_, None) => fresh.min(returned),
         };
-        let slide = slide.filter(|_| !only_returned).map(|slide| Slide { until: slide.until.min(returned), ..slide });
+        let slide =
+            slide.filter(|_| !only_returned).map(|slide| SlidingDeadline { until: slide.until.min(returned), ..slide });
         let known: Vec<_> = input.event_ids.iter().filter(|id| self.ledger.knows(id, input.open)).cloned().collect();
         Plan {
             returned: if known.is_empty() { None } else { self.ledger.waiting() },
@@ -493,7 +505,7 @@ impl World {
 
     /// The wait of the key for the pause in the store.
     pub fn pause(&self) -> Option<PauseWait> {
-        pause::wait(self.paused.as_ref(), &key().workflow_id(), None, self.now)
+        pause::pause_wait(self.paused.as_ref(), &key().workflow_id(), None, self.now)
     }
 
     /// A workflow that knows of a pause does not ask again and again.
@@ -506,7 +518,7 @@ impl World {
         assert!(self.retracts.is_subset(&self.ledger.retracts), "a claim before a retract");
         let plan = self.state.open.as_ref().and_then(|open| open.plan.as_ref()).unwrap();
         let full = plan.max_events.is_some_and(|most| self.counted() >= u64::from(most));
-        let at_once = self.state.flushed || plan.urgent || full || self.state.waiting() == 0;
+        let at_once = self.state.flushed || plan.urgent || full || self.state.waiting_count() == 0;
         assert!(at_once || plan.due_at <= self.now, "a claim before the deadline");
         let last = self.state.pending.last().map(|last| last.at);
         let slid = plan.slide.zip(last).map(|(slide, last)| slide.due_at(last));
@@ -523,7 +535,7 @@ impl World {
         );
         assert!(at_once || due_at <= self.now, "the claim has a later time than now");
         let waits = self.cadence.undoes && !self.state.flushed && !plan.urgent;
-        let message_due_at = if waits { after(due_at, UNDO) } else { due_at };
+        let message_due_at = if waits { after_delay(due_at, UNDO) } else { due_at };
         assert_eq!(input.due_window().due_at, message_due_at, "the message is due after the wait to take it back");
     }
 
@@ -531,7 +543,7 @@ impl World {
     fn counted(&self) -> u64 {
         let digest_id = self.state.open.as_ref().unwrap().window.digest_id;
         // A claim whose answer was lost has left the window with fewer events, and is asked for again.
-        if self.state.repetitions == Repetitions::Counted || self.ledger.claimed.contains(&digest_id) {
+        if self.state.repetitions == RepetitionMode::Counted || self.ledger.claimed.contains(&digest_id) {
             return self.state.collected();
         }
         let is_new = |id: &String| self.ledger.of(digest_id).contains(id) || !self.ledger.knows(id, None);
@@ -539,7 +551,7 @@ impl World {
         self.ledger.of(digest_id).into_iter().chain(pending).collect::<BTreeSet<_>>().len() as u64
     }
 
-    pub fn stash(&mut self, input: &StashInput) -> Stashed {
+    pub fn stash(&mut self, input: &StashInput) -> StashAnswer {
         let digest_id = input.window.digest_id;
         for run in &input.runs {
             let (events, retracts) = self.histories[run.parse::<usize>().unwrap()].clone();
@@ -549,11 +561,11 @@ impl World {
         let taken = self.ledger.write(digest_id, ids(&input.events), None);
         let sealed = self.ledger.mails.contains_key(&digest_id) || self.ledger.ended.contains_key(&digest_id);
         let events = input.counts_new.then(|| self.ledger.of(digest_id).len() as u64);
-        Stashed { taken, returned: if sealed { self.ledger.waiting() } else { None }, events }
+        StashAnswer { taken, returned: if sealed { self.ledger.waiting() } else { None }, events }
     }
 
     /// The events that wait for a claim, if this digest returned some.
-    pub fn returned_by(&self, digest_id: Uuid) -> Option<Returned> {
+    pub fn returned_by(&self, digest_id: Uuid) -> Option<ReturnedEvents> {
         self.ledger.waiting().filter(|returned| returned.digests.contains_key(&digest_id))
     }
 
@@ -569,14 +581,14 @@ impl World {
         self.quiet_until(at).unwrap_or(at)
     }
 
-    pub fn send(&mut self, input: &SendInput, answer: Answer) -> Sent {
+    pub fn send(&mut self, input: &SendDigestInput, answer: Answer) -> SendAnswer {
         let (digest_id, last, shortens) = (input.window.digest_id, input.failed >= 5, input.shortens);
-        let hurried = input.after.is_some_and(|wait| wait.goes() == Goes::AtOnce);
+        let hurried = input.after.is_some_and(|wait| wait.send_moment() == SendMoment::AtOnce);
         if let Some(closed) = self.ledger.ended.get(&digest_id) {
-            return Sent::Closed { closed: closed.clone(), returned: self.returned_by(digest_id) };
+            return SendAnswer::Closed { closed: closed.clone(), returned: self.returned_by(digest_id) };
         }
         if let Some(pause) = self.pause() {
-            return Sent::Waiting {
+            return SendAnswer::Waiting {
                 until: pause.look_at,
                 why: String::new(),
                 pause: Some(pause),
@@ -586,40 +598,44 @@ impl World {
         }
         if let Some(until) = self.rests_until.filter(|until| *until > self.now) {
             let until = if hurried { until } else { self.good_moment(until) };
-            return Sent::Waiting { until, why: String::new(), pause: None, too_large: None, moment: !hurried };
+            return SendAnswer::Waiting { until, why: String::new(), pause: None, too_large: None, moment: !hurried };
         }
         if let Some(until) = self.quiet_until(self.now).filter(|_| !hurried) {
-            return Sent::Waiting { until, why: String::new(), pause: None, too_large: None, moment: true };
+            return SendAnswer::Waiting { until, why: String::new(), pause: None, too_large: None, moment: true };
         }
         assert!(self.haste || self.quiet_until(self.now).is_none(), "an attempt in quiet hours");
         match answer {
-            Answer::Deferred if !last => Sent::Deferred { why: String::new(), again_in: None },
+            Answer::Deferred if !last => SendAnswer::Deferred { why: String::new(), again_in: None },
             Answer::Deferred => {
                 self.ledger.give_back(digest_id, self.now);
-                let closed = self.ledger.end(digest_id, Outcome::Failed);
-                Sent::Closed { closed, returned: self.returned_by(digest_id) }
+                let closed = self.ledger.end(digest_id, DigestOutcome::Failed);
+                SendAnswer::Closed { closed, returned: self.returned_by(digest_id) }
             }
-            Answer::TooLarge if shortens => {
-                Sent::Waiting { until: self.now, why: String::new(), pause: None, too_large: Some(1), moment: false }
-            }
-            Answer::Failed | Answer::TooLarge => Sent::closed(self.ledger.end(digest_id, Outcome::Failed)),
-            Answer::Refused => Sent::Unrecorded(UnrecordedEnd {
+            Answer::TooLarge if shortens => SendAnswer::Waiting {
+                until: self.now,
+                why: String::new(),
+                pause: None,
+                too_large: Some(1),
+                moment: false,
+            },
+            Answer::Failed | Answer::TooLarge => SendAnswer::closed(self.ledger.end(digest_id, DigestOutcome::Failed)),
+            Answer::Refused => SendAnswer::Unrecorded(UnrecordedEnd {
                 number: 1,
                 relay: "default".to_owned(),
                 at: self.now,
                 class: AttemptClass::Sent,
-                phase: Phase::Done,
+                phase: AttemptPhase::Done,
                 reply: None,
                 first: None,
             }),
-            Answer::Good | Answer::Later => Sent::closed(self.ledger.end(digest_id, Outcome::Sent)),
+            Answer::Good | Answer::Later => SendAnswer::closed(self.ledger.end(digest_id, DigestOutcome::Sent)),
         }
     }
 
     /// A digest of event 1 whose first attempt failed.
     pub fn retried() -> Self {
         let mut world = Self::collecting(Model::default());
-        world.reach(Decision::Send, Answer::Good);
+        world.reach(DigestDecision::Send, Answer::Good);
         world.act(false, Answer::Deferred);
         world
     }
@@ -627,13 +643,13 @@ impl World {
     /// Lets the next wait pass, or acts.
     pub fn advance(&mut self, answer: Answer) {
         match decide(&self.state, self.now) {
-            Decision::Wait(until) => self.now = until,
+            DigestDecision::Wait(until) => self.now = until,
             _ => self.act(false, answer),
         }
     }
 
     /// Advances until the decision is this one.
-    pub fn reach(&mut self, decision: Decision, answer: Answer) {
+    pub fn reach(&mut self, decision: DigestDecision, answer: Answer) {
         while decide(&self.state, self.now) != decision {
             self.advance(answer);
         }
@@ -644,8 +660,8 @@ impl World {
         loop {
             clear_finished_commands(&mut self.state, self.now);
             match decide(&self.state, self.now) {
-                Decision::Wait(until) => return until,
-                Decision::Finish => panic!("nothing waits"),
+                DigestDecision::Wait(until) => return until,
+                DigestDecision::Finish => panic!("nothing waits"),
                 _ => self.act(false, Answer::Good),
             }
         }
@@ -654,12 +670,12 @@ impl World {
     /// Lets the workflow finish without faults. A pause ends, and no signal says so.
     pub fn settle(&mut self) {
         self.paused = None;
-        commands::release(&mut self.state, Release { order: order(), spread: true }, self.now);
+        commands::release(&mut self.state, ReleaseCommand { order: order(), spread: true }, self.now);
         for _ in 0..5_000 {
             clear_finished_commands(&mut self.state, self.now);
             match decide(&self.state, self.now) {
-                Decision::Finish => return,
-                Decision::Wait(until) => self.now = until,
+                DigestDecision::Finish => return,
+                DigestDecision::Wait(until) => self.now = until,
                 _ => self.act(false, Answer::Good),
             }
         }
@@ -675,14 +691,14 @@ impl World {
                 assert!(of_no_use, "event {id} is in a digest without an end");
                 continue;
             };
-            let passed_over = end.outcome == Outcome::Skipped && !of_no_use;
+            let passed_over = end.outcome == DigestOutcome::Skipped && !of_no_use;
             assert!(!self.ledger.returned.contains_key(id), "event {id} was returned, and waits for ever");
             assert!(!passed_over, "event {id} was not withdrawn, and no message has it");
-            let dropped = end.outcome == Outcome::Dropped && !self.state.cancelled;
+            let dropped = end.outcome == DigestOutcome::Dropped && !self.state.cancelled;
             assert!(!dropped || self.before_an_end.contains(id), "event {id} came after the drop that ended it");
         }
         for (digest_id, content) in &self.ledger.mails {
-            let returned_since = self.ledger.ended[digest_id].outcome == Outcome::Failed;
+            let returned_since = self.ledger.ended[digest_id].outcome == DigestOutcome::Failed;
             assert!(returned_since || *content == self.ledger.of(*digest_id), "a mail misses an event of its digest");
         }
     }

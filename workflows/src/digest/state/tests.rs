@@ -69,28 +69,28 @@ fn the_next_run_gets_the_json_that_this_run_got() {
         json!({"returned": returned, "open": by_return}),
     ] {
         let json = carried(&fields);
-        let state: State = from_value(json.clone()).unwrap();
+        let state: DigestRunState = from_value(json.clone()).unwrap();
         assert_eq!(to_value(&state).unwrap(), json);
     }
 }
 
 #[test]
 fn a_change_of_preferences_during_a_plan_asks_for_another_plan() {
-    let state: State = from_value(carried(&json!({"changed": true, "unanswered": true}))).unwrap();
-    assert_eq!(state.preferences, Preferences::Changed);
+    let state: DigestRunState = from_value(carried(&json!({"changed": true, "unanswered": true}))).unwrap();
+    assert_eq!(state.preferences, PreferencesState::Changed);
 }
 
 #[test]
 fn an_answer_to_a_command_of_this_run_is_not_handed_over() {
-    let mut state: State = from_value(carried(&json!({}))).unwrap();
+    let mut state: DigestRunState = from_value(carried(&json!({}))).unwrap();
     let request = from_value(json!({"by": "ann", "why": "because", "digest_id": window()["digest_id"]})).unwrap();
-    state.reopen = Some(Reopening { request, answer: Some(tidings_model::command::Reopened::default()) });
+    state.reopen = Some(ReopenRequest { request, answer: Some(tidings_model::command::ReopenResult::default()) });
     assert_eq!(to_value(&state).unwrap(), carried(&json!({})));
 }
 
 #[test]
 fn a_malformed_request_makes_a_state_unreadable() {
     for fields in [json!({"dropping": 5}), json!({"changed": "yes"}), json!({"reopening": {}})] {
-        assert!(from_value::<State>(carried(&fields)).is_err(), "{fields}");
+        assert!(from_value::<DigestRunState>(carried(&fields)).is_err(), "{fields}");
     }
 }

@@ -1,6 +1,6 @@
 //! Keys of sets, and the examples of the standards.
 
-use super::{key::Algorithm, *};
+use super::{key::SignatureAlgorithm, *};
 
 /// RFC 7515, appendix A.2 and A.3, and RFC 8037, appendix A.4.
 #[test]
@@ -11,7 +11,7 @@ fn the_examples_of_the_standards_verify() {
     let claims = "eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ";
     for (algorithm, jwk, message, signature) in [
         (
-            Algorithm::Rs256,
+            SignatureAlgorithm::Rs256,
             json!({"kty": "RSA", "kid": "1", "n": rsa, "e": "AQAB"}),
             format!("eyJhbGciOiJSUzI1NiJ9.{claims}"),
             "cC4hiUPoj9Eetdgtv3hF80EGrhuB__dzERat0XF9g2VtQgr9PJbu3XOiZj5RZmh7AAuHIm4Bh-0Qc_lF5YKt_O8W2Fp5jujGbds9uJdbF9CUAr7\
@@ -19,27 +19,30 @@ fn the_examples_of_the_standards_verify() {
              wusC-eOkHWEsqtFZESc6BfI7noOPqvhJ1phCnvWh6IeYI2w9QOYEUipUTI8np6LbgGY9Fs98rqVt5AXLIhWkWywlVmtVrBp0igcN_IoypGlUPQGe77Rw",
         ),
         (
-            Algorithm::Es256,
+            SignatureAlgorithm::Es256,
             json!({"kty": "EC", "crv": "P-256", "kid": "1", "x": "f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU",
                    "y": "x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"}),
             format!("eyJhbGciOiJFUzI1NiJ9.{claims}"),
             "DtEhU3ljbEg8L38VWAfUAqOyKAM6-Xx-F4GawxaepmXFCgfTjDxw5djxLa8ISlSApmWQxfKTUJqPP3-Kg6NU1Q",
         ),
         (
-            Algorithm::EdDsa,
+            SignatureAlgorithm::EdDsa,
             json!({"kty": "OKP", "crv": "Ed25519", "kid": "1", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}),
             "eyJhbGciOiJFZERTQSJ9.RXhhbXBsZSBvZiBFZDI1NTE5IHNpZ25pbmc".to_owned(),
             "hgyY0il_MGCjP0JzlnLWG1PPOt7-09PGcvMg3AIbQR6dWbhijcNR4ki4iylGjg5BhVsPt9g7sVvpAr_MuM0KAg",
         ),
     ] {
-        let keys = key::read(json!({"keys": [jwk]}).to_string().as_bytes()).unwrap();
+        let keys = key::parse_set(json!({"keys": [jwk]}).to_string().as_bytes()).unwrap();
         let signature = desk::bytes(signature);
-        assert!(keys[0].verifies(algorithm, message.as_bytes(), &signature), "{message}");
-        assert!(!keys[0].verifies(algorithm, message.replace("joe", "ann").as_bytes(), &signature[1..]), "{message}");
+        assert!(keys[0].verify_signature(algorithm, message.as_bytes(), &signature), "{message}");
+        assert!(
+            !keys[0].verify_signature(algorithm, message.replace("joe", "ann").as_bytes(), &signature[1..]),
+            "{message}"
+        );
         // As a token it has the wrong type.
         assert!(
-            Jwt::parse(&format!("{message}.{}", text(&signature)), TokenType::AccessToken)
-                .is_err_and(|refused| refused == Refused::Header)
+            UnverifiedJwt::parse(&format!("{message}.{}", text(&signature)), TokenType::AccessToken)
+                .is_err_and(|refused| refused == TokenError::Header)
         );
     }
 }
@@ -48,7 +51,7 @@ fn the_examples_of_the_standards_verify() {
 fn a_key_of_no_use_is_left_out_of_its_set() {
     let (rsa, p256) = (Pair::rsa().jwk("k1"), Pair::p256().jwk("k1"));
     let long = text(&[1; 1025]);
-    let usable = |jwk: &Value| key::read(json!({"keys": [jwk, 7, {}]}).to_string().as_bytes()).unwrap().len() == 1;
+    let usable = |jwk: &Value| key::parse_set(json!({"keys": [jwk, 7, {}]}).to_string().as_bytes()).unwrap().len() == 1;
     for (jwk, edit, expected) in [
         (&rsa, json!({}), true),
         (&p256, json!({}), true),
@@ -71,8 +74,8 @@ fn a_key_of_no_use_is_left_out_of_its_set() {
         assert_eq!(usable(&edited(jwk.clone(), &edit)), expected, "{edit}");
     }
     let many: Vec<_> = (0..100).map(|n| edited(rsa.clone(), &json!({"kid": n.to_string()}))).collect();
-    assert_eq!(key::read(json!({"keys": many}).to_string().as_bytes()).unwrap().len(), 64);
+    assert_eq!(key::parse_set(json!({"keys": many}).to_string().as_bytes()).unwrap().len(), 64);
     for wrong in ["", "[]", "{}", "{\"keys\": 7}"] {
-        assert!(key::read(wrong.as_bytes()).is_none(), "{wrong}");
+        assert!(key::parse_set(wrong.as_bytes()).is_none(), "{wrong}");
     }
 }

@@ -10,7 +10,7 @@ async fn an_unknown_key_is_asked_for_once_a_minute() {
     env.desk.rotate(&[next.jwk("k2")]);
     let rotated = next.sign(&json!({"typ": "at+jwt", "alg": "ES256", "kid": "k2"}), &env.claims());
     for _ in 0..10 {
-        assert_eq!(env.verify(&rotated).await, Err(Refused::Unread));
+        assert_eq!(env.verify(&rotated).await, Err(TokenError::Unread));
     }
     let (status, said) = env.post(&rotated, "acme").await;
     assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
@@ -18,16 +18,16 @@ async fn an_unknown_key_is_asked_for_once_a_minute() {
     assert_eq!(env.desk.asked(), 1);
     env.pass(Duration::from_mins(1));
     assert!(env.verify(&rotated).await.is_ok());
-    assert_eq!(env.verify(&env.right()).await, Err(Refused::Unread), "the issuer took the key back");
+    assert_eq!(env.verify(&env.right()).await, Err(TokenError::Unread), "the issuer took the key back");
     assert_eq!(env.desk.asked(), 2);
     env.pass(Duration::from_mins(1));
-    assert_eq!(env.verify(&env.right()).await, Err(Refused::Key));
+    assert_eq!(env.verify(&env.right()).await, Err(TokenError::Key));
     assert_eq!(env.desk.asked(), 3);
     // Each algorithm has keys of its own.
     for alg in ["RS256", "PS256", "ES384"] {
         env.pass(Duration::from_mins(1));
         let token = env.token(&json!({"kid": "k2", "alg": alg}), &json!({}));
-        assert_eq!(env.verify(&token).await, Err(Refused::Key), "{alg}");
+        assert_eq!(env.verify(&token).await, Err(TokenError::Key), "{alg}");
     }
 }
 
@@ -61,7 +61,7 @@ async fn known_keys_count_while_the_issuer_is_away() {
     env.desk.close().await;
     env.pass(Duration::from_hours(1));
     assert!(env.verify(&env.right()).await.is_ok());
-    assert_eq!(env.verify(&env.token(&json!({"kid": "k2"}), &json!({}))).await, Err(Refused::Unread));
+    assert_eq!(env.verify(&env.token(&json!({"kid": "k2"}), &json!({}))).await, Err(TokenError::Unread));
     assert_eq!(env.post(&env.right(), "acme").await.0, StatusCode::ACCEPTED);
 }
 
@@ -87,7 +87,7 @@ async fn an_issuer_that_gives_no_keys_is_503_until_it_does() {
         assert!(said.contains("/problems/no-issuer"), "{said}");
         assert_eq!(env.desk.asked(), 0, "{fault}");
         // Not again at once.
-        assert_eq!(env.verify(&env.right()).await, Err(Refused::Away));
+        assert_eq!(env.verify(&env.right()).await, Err(TokenError::Away));
         env.pass(Duration::from_secs(5));
         assert!(env.verify(&env.right()).await.is_ok(), "{fault}");
     }

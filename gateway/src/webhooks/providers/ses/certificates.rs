@@ -11,10 +11,10 @@ use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject as _};
 use tokio::{sync, time::Instant};
 use webpki::EndEntityCert;
 
-use super::Address;
+use super::SnsUrl;
 use crate::{
-    fetch::{FetchError, Fetcher},
-    webhooks::Refused,
+    fetch::{FetchError, HttpFetcher},
+    webhooks::VerifyError,
 };
 
 /// How long a failure is cached.
@@ -25,27 +25,27 @@ const KNOWN: usize = 32;
 const ANSWER_BYTES: usize = 16 * 1024;
 
 /// Anyone can cause a fetch by naming a URL, so only one should run at a time. A failure is cached for 30 s.
-pub struct Certificates {
-    fetcher: Fetcher,
-    known: Mutex<BTreeMap<Address, Known>>,
+pub struct CertificateCache {
+    fetcher: HttpFetcher,
+    known: Mutex<BTreeMap<SnsUrl, CertificateEntry>>,
     fetching: sync::Mutex<()>,
 }
 
 #[derive(Clone)]
-enum Known {
-    Certificate(Certificate),
+enum CertificateEntry {
+    Certificate(SnsCertificate),
     Failed(Instant),
 }
 
-impl Known {
-    fn counts(&self) -> bool {
+impl CertificateEntry {
+    fn is_fresh(&self) -> bool {
         match self {
             Self::Certificate(_) => true,
             Self::Failed(at) => at.elapsed() < FAILED,
         }
     }
 
-    fn certificate(self) -> Option<Certificate> {
+    fn certificate(self) -> Option<SnsCertificate> {
         match self {
             Self::Certificate(certificate) => Some(certificate),
             Self::Failed(_) => None,
@@ -53,9 +53,9 @@ impl Known {
     }
 }
 
-impl Certificates {
+impl CertificateCache {
     #[must_use]
-    pub fn new(fetcher: Fetcher) -> Self {
+    pub fn new(fetcher: HttpFetcher) -> Self {
         Self { fetcher, known: Mutex::default(), fetching: sync::Mutex::default() }
     }
 
@@ -64,44 +64,44 @@ impl Certificates {
     /// # Errors
     ///
     /// See [`FetchError`].
-    pub async fn ask(&self, address: &Address) -> Result<Bytes, FetchError> {
+    pub async fn fetch_url(&self, address: &SnsUrl) -> Result<Bytes, FetchError> {
         self.fetcher.get(&address.to_string(), ANSWER_BYTES).await
     }
 
     /// Returns the certificate, or `None` if it is currently unavailable.
-    pub async fn get(&self, address: &Address) -> Option<Certificate> {
-        if let Some(known) = self.remembered(address) {
+    pub async fn get(&self, address: &SnsUrl) -> Option<SnsCertificate> {
+        if let Some(known) = self.cached_entry(address) {
             return known.certificate();
         }
         let _fetching = self.fetching.lock().await;
         // Another request may have fetched this meanwhile.
-        if let Some(known) = self.remembered(address) {
+        if let Some(known) = self.cached_entry(address) {
             return known.certificate();
         }
         let known = self.fetch(address).await;
-        self.remember(address, known.clone());
+        self.store_entry(address, known.clone());
         known.certificate()
     }
 
-    async fn fetch(&self, address: &Address) -> Known {
-        let fetched = self.ask(address).await.map_err(|error| error.to_string());
-        match fetched.and_then(|pem| Certificate::parse(&pem).map_err(|refused| refused.to_string())) {
-            Ok(certificate) => Known::Certificate(certificate),
+    async fn fetch(&self, address: &SnsUrl) -> CertificateEntry {
+        let fetched = self.fetch_url(address).await.map_err(|error| error.to_string());
+        match fetched.and_then(|pem| SnsCertificate::parse(&pem).map_err(|refused| refused.to_string())) {
+            Ok(certificate) => CertificateEntry::Certificate(certificate),
             Err(error) => {
                 tracing::warn!(%address, error, "a certificate of SNS cannot be fetched");
-                Known::Failed(Instant::now())
+                CertificateEntry::Failed(Instant::now())
             }
         }
     }
 
-    fn remembered(&self, address: &Address) -> Option<Known> {
-        self.lock().get(address).filter(|known| known.counts()).cloned()
+    fn cached_entry(&self, address: &SnsUrl) -> Option<CertificateEntry> {
+        self.lock().get(address).filter(|known| known.is_fresh()).cloned()
     }
 
-    fn remember(&self, address: &Address, known: Known) {
+    fn store_entry(&self, address: &SnsUrl, known: CertificateEntry) {
         let mut all = self.lock();
         if all.len() >= KNOWN {
-            all.retain(|_, known| matches!(known, Known::Certificate(_)));
+            all.retain(|_, known| matches!(known, CertificateEntry::Certificate(_)));
         }
         if all.len() >= KNOWN {
             all.clear();
@@ -109,7 +109,7 @@ impl Certificates {
         all.insert(address.clone(), known);
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Address, Known>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<SnsUrl, CertificateEntry>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -120,22 +120,22 @@ const NAMES: [&str; 2] = ["sns.amazonaws.com", "sns.amazonaws.com.cn"];
 const RSA: &[u8] = b"\x30\x0d\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x01\x05\x00";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Certificate(Vec<u8>);
+pub struct SnsCertificate(Vec<u8>);
 
-impl Certificate {
+impl SnsCertificate {
     /// Parses a PEM certificate.
     ///
     /// # Errors
     ///
     /// This is not a certificate, its subject is not SNS, or its key is not RSA.
-    pub fn parse(pem: &[u8]) -> Result<Self, Refused> {
-        let der = CertificateDer::from_pem_slice(pem).map_err(|_| Refused::Certificate)?;
-        let certificate = EndEntityCert::try_from(&der).map_err(|_| Refused::Certificate)?;
+    pub fn parse(pem: &[u8]) -> Result<Self, VerifyError> {
+        let der = CertificateDer::from_pem_slice(pem).map_err(|_| VerifyError::Certificate)?;
+        let certificate = EndEntityCert::try_from(&der).map_err(|_| VerifyError::Certificate)?;
         let names = NAMES.iter().filter_map(|name| ServerName::try_from(*name).ok());
         let mut valid = names.filter(|name| certificate.verify_is_valid_for_subject_name(name).is_ok());
-        valid.next().ok_or(Refused::Certificate)?;
+        valid.next().ok_or(VerifyError::Certificate)?;
         let spki = certificate.subject_public_key_info();
-        let key = rsa(&spki).ok_or(Refused::Certificate)?;
+        let key = rsa(&spki).ok_or(VerifyError::Certificate)?;
         Ok(Self(key.to_owned()))
     }
 

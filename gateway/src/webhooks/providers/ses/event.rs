@@ -4,11 +4,11 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
 use serde::Deserialize;
-use tidings_model::delivery_events::{DeliveryEvent, Kind};
+use tidings_model::delivery_events::{DeliveryEvent, ReportKind};
 
 use crate::webhooks::{
-    Parsed, Part, Secrets, Webhook,
-    parsed::{HARD, POLICY, SOFT, status, unknown},
+    ParsedBody, ParsedPart, ProviderWebhook, WebhookSecrets,
+    parsed::{HARD, POLICY, SOFT, find_status, unknown_word},
 };
 
 /// Plain text (not JSON) published by SES when a topic is set up.
@@ -20,24 +20,26 @@ const HEADER: &str = "X-Tidings-Message";
 /// Amazon SES. SNS verifies the envelope; this reads the message inside.
 pub struct Ses;
 
-impl Webhook for Ses {
-    fn secret(&self) -> &'static str {
+impl ProviderWebhook for Ses {
+    fn secret_hint(&self) -> &'static str {
         "nothing"
     }
 
-    fn secrets(&self) -> Option<Arc<dyn Secrets>> {
+    fn empty_secrets(&self) -> Option<Arc<dyn WebhookSecrets>> {
         None
     }
 
-    fn parse(&self, body: &[u8], id: Option<&str>, now: Timestamp) -> Parsed {
+    fn parse(&self, body: &[u8], id: Option<&str>, now: Timestamp) -> ParsedBody {
         if body.starts_with(VALIDATED.as_bytes()) {
-            return Parsed::default();
+            return ParsedBody::default();
         }
-        Parsed::one(body, now, |event: Payload| {
-            let part = read(event)?;
+        ParsedBody::parse_one(body, now, |event: SesPayload| {
+            let part = read_event(event)?;
             Ok(match part {
-                Part::Event(event) => Part::event(DeliveryEvent { event_id: id.map(str::to_owned), ..*event }),
-                Part::Nothing => Part::Nothing,
+                ParsedPart::Event(event) => {
+                    ParsedPart::from_event(DeliveryEvent { event_id: id.map(str::to_owned), ..*event })
+                }
+                ParsedPart::Nothing => ParsedPart::Nothing,
             })
         })
     }
@@ -45,32 +47,32 @@ impl Webhook for Ses {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Payload {
+struct SesPayload {
     #[serde(alias = "notificationType")]
     event_type: String,
     #[serde(default)]
-    mail: Mail,
+    mail: SesMail,
     bounce: Option<BounceDetail>,
     complaint: Option<ComplaintDetail>,
-    delivery: Option<Delivery>,
+    delivery: Option<SesDelivery>,
     delivery_delay: Option<DeliveryDelay>,
-    reject: Option<Reject>,
-    open: Option<Open>,
-    click: Option<Click>,
-    subscription: Option<Subscription>,
+    reject: Option<SesReject>,
+    open: Option<SesOpen>,
+    click: Option<SesClick>,
+    subscription: Option<SesSubscription>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Mail {
+struct SesMail {
     timestamp: Option<Timestamp>,
     message_id: Option<String>,
-    headers: Option<Vec<Header>>,
+    headers: Option<Vec<SesHeader>>,
     tags: Option<BTreeMap<String, Vec<String>>>,
 }
 
 #[derive(Deserialize)]
-struct Header {
+struct SesHeader {
     name: String,
     value: String,
 }
@@ -82,13 +84,13 @@ struct BounceDetail {
     #[serde(default)]
     bounce_sub_type: String,
     #[serde(default)]
-    bounced_recipients: Vec<Recipient>,
+    bounced_recipients: Vec<SesRecipient>,
     timestamp: Timestamp,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Recipient {
+struct SesRecipient {
     status: Option<String>,
     diagnostic_code: Option<String>,
 }
@@ -103,7 +105,7 @@ struct ComplaintDetail {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Delivery {
+struct SesDelivery {
     smtp_response: Option<String>,
     timestamp: Timestamp,
 }
@@ -113,29 +115,29 @@ struct Delivery {
 struct DeliveryDelay {
     delay_type: Option<String>,
     #[serde(default)]
-    delayed_recipients: Vec<Recipient>,
+    delayed_recipients: Vec<SesRecipient>,
     timestamp: Timestamp,
 }
 
 #[derive(Deserialize)]
-struct Reject {
+struct SesReject {
     reason: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Open {
+struct SesOpen {
     timestamp: Timestamp,
 }
 
 #[derive(Deserialize)]
-struct Click {
+struct SesClick {
     timestamp: Timestamp,
     link: Option<String>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Subscription {
+struct SesSubscription {
     timestamp: Timestamp,
     #[serde(default)]
     new_topic_preferences: TopicPreferences,
@@ -166,35 +168,35 @@ impl TopicPreferences {
     }
 }
 
-fn read(event: Payload) -> Result<Part, String> {
+fn read_event(event: SesPayload) -> Result<ParsedPart, String> {
     let missing = || format!("has no object for {}", event.event_type);
     let found = match event.event_type.as_str() {
-        "Bounce" => Some(bounced(event.bounce.ok_or_else(missing)?)?),
-        "Complaint" => complained(event.complaint.ok_or_else(missing)?),
+        "Bounce" => Some(bounce_event(event.bounce.ok_or_else(missing)?)?),
+        "Complaint" => complaint_event(event.complaint.ok_or_else(missing)?),
         "Delivery" => event.delivery.map(|delivery| DeliveryEvent {
             diagnostic: delivery.smtp_response,
-            ..DeliveryEvent::new(Kind::Delivered, delivery.timestamp)
+            ..DeliveryEvent::new(ReportKind::Delivered, delivery.timestamp)
         }),
-        "DeliveryDelay" => Some(deferred(event.delivery_delay.ok_or_else(missing)?)),
+        "DeliveryDelay" => Some(delay_event(event.delivery_delay.ok_or_else(missing)?)),
         "Reject" => Some(DeliveryEvent {
             diagnostic: event.reject.and_then(|reject| reject.reason),
             never_sent: true,
             ..DeliveryEvent::new(POLICY, event.mail.timestamp.ok_or_else(missing)?)
         }),
-        "Open" => event.open.map(|open| DeliveryEvent::new(Kind::Opened, open.timestamp)),
+        "Open" => event.open.map(|open| DeliveryEvent::new(ReportKind::Opened, open.timestamp)),
         "Click" => event
             .click
-            .map(|click| DeliveryEvent { url: click.link, ..DeliveryEvent::new(Kind::Clicked, click.timestamp) }),
-        "Subscription" => unsubscribed(&event.subscription.ok_or_else(missing)?),
+            .map(|click| DeliveryEvent { url: click.link, ..DeliveryEvent::new(ReportKind::Clicked, click.timestamp) }),
+        "Subscription" => unsubscribe_event(&event.subscription.ok_or_else(missing)?),
         "Send" | "Rendering Failure" | "AmazonSnsSubscriptionSucceeded" => None,
-        other => return Err(unknown("eventType", other)),
+        other => return Err(unknown_word("eventType", other)),
     };
-    Ok(found.map_or(Part::Nothing, |found| Part::event(event.mail.name(found))))
+    Ok(found.map_or(ParsedPart::Nothing, |found| ParsedPart::from_event(event.mail.identify_message(found))))
 }
 
-impl Mail {
+impl SesMail {
     /// By the tag, else our header, else our `Message-ID`, and last by SES's id.
-    fn name(self, event: DeliveryEvent) -> DeliveryEvent {
+    fn identify_message(self, event: DeliveryEvent) -> DeliveryEvent {
         let headers = self.headers.unwrap_or_default();
         let header = |name: &str| {
             let header = headers.iter().find(|header| header.name.eq_ignore_ascii_case(name));
@@ -211,7 +213,7 @@ impl Mail {
 }
 
 /// Returns `true` if SES did not send the message because of its own list.
-pub(crate) fn bounce_kind(bounce_type: &str, sub_type: &str) -> Option<(Kind, bool)> {
+pub(crate) fn bounce_kind(bounce_type: &str, sub_type: &str) -> Option<(ReportKind, bool)> {
     match (bounce_type, sub_type) {
         (
             "Permanent",
@@ -224,49 +226,51 @@ pub(crate) fn bounce_kind(bounce_type: &str, sub_type: &str) -> Option<(Kind, bo
     }
 }
 
-fn bounced(bounce: BounceDetail) -> Result<DeliveryEvent, String> {
+fn bounce_event(bounce: BounceDetail) -> Result<DeliveryEvent, String> {
     let kind = bounce_kind(&bounce.bounce_type, &bounce.bounce_sub_type);
-    let (kind, never_sent) = kind.ok_or_else(|| unknown("bounceType", &bounce.bounce_type))?;
-    let Recipient { status: code, diagnostic_code } = bounce.bounced_recipients.into_iter().next().unwrap_or_default();
+    let (kind, never_sent) = kind.ok_or_else(|| unknown_word("bounceType", &bounce.bounce_type))?;
+    let SesRecipient { status: code, diagnostic_code } =
+        bounce.bounced_recipients.into_iter().next().unwrap_or_default();
     Ok(DeliveryEvent {
-        status: status(code.as_deref()),
+        status: find_status(code.as_deref()),
         diagnostic: diagnostic_code,
         never_sent,
         ..DeliveryEvent::new(kind, bounce.timestamp)
     })
 }
 
-fn complained(complaint: ComplaintDetail) -> Option<DeliveryEvent> {
+fn complaint_event(complaint: ComplaintDetail) -> Option<DeliveryEvent> {
     let never_sent = complaint.complaint_sub_type.as_deref() == Some("OnAccountSuppressionList");
     let about = complaint.complaint_feedback_type;
     if !never_sent && matches!(about.as_deref(), Some("not-spam" | "auth-failure")) {
         return None;
     }
-    let event = DeliveryEvent::new(Kind::Complained, complaint.timestamp);
+    let event = DeliveryEvent::new(ReportKind::Complained, complaint.timestamp);
     Some(DeliveryEvent { diagnostic: about, never_sent, ..event })
 }
 
-fn deferred(delay: DeliveryDelay) -> DeliveryEvent {
-    let Recipient { status: code, diagnostic_code } = delay.delayed_recipients.into_iter().next().unwrap_or_default();
+fn delay_event(delay: DeliveryDelay) -> DeliveryEvent {
+    let SesRecipient { status: code, diagnostic_code } =
+        delay.delayed_recipients.into_iter().next().unwrap_or_default();
     DeliveryEvent {
-        status: status(code.as_deref()),
+        status: find_status(code.as_deref()),
         diagnostic: diagnostic_code.or(delay.delay_type),
-        ..DeliveryEvent::new(Kind::Deferred, delay.timestamp)
+        ..DeliveryEvent::new(ReportKind::Deferred, delay.timestamp)
     }
 }
 
 /// Only if the recipient left everything, or left a topic for the first time.
-fn unsubscribed(subscription: &Subscription) -> Option<DeliveryEvent> {
-    let Subscription { timestamp, new_topic_preferences: new, old_topic_preferences: old } = subscription;
+fn unsubscribe_event(subscription: &SesSubscription) -> Option<DeliveryEvent> {
+    let SesSubscription { timestamp, new_topic_preferences: new, old_topic_preferences: old } = subscription;
     let mut topics = new.topic_subscription_status.iter().map(|status| &status.topic_name);
     let left = new.unsubscribe_all || topics.any(|topic| new.is_out_of(topic) && !old.is_out_of(topic));
-    left.then(|| DeliveryEvent::new(Kind::Unsubscribed, *timestamp))
+    left.then(|| DeliveryEvent::new(ReportKind::Unsubscribed, *timestamp))
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
-    use tidings_model::delivery_events::Which;
+    use tidings_model::delivery_events::MessageReference;
 
     use super::*;
     use crate::webhooks::tests::{ID, assert_rows, now, with};
@@ -332,12 +336,13 @@ mod tests {
             event.of
         };
         let [tag, header] = ["01234567-89ab-5def-8123-456789abcdef", "11111111-1111-5111-8111-111111111111"];
-        let id = |id: &str| vec![Which::Id(id.parse().unwrap())];
+        let id = |id: &str| vec![MessageReference::Id(id.parse().unwrap())];
         let headers = json!([{"name": "x-tidings-MESSAGE", "value": header}, {"name": "message-id", "value": "<m@x>"}]);
         let tags = json!({"tidings_message": [tag, "other"]});
         assert_eq!(named(json!({"messageId": "0102", "tags": tags, "headers": headers})), id(tag));
         assert_eq!(named(json!({"tags": {"tidings_message": []}, "headers": headers})), id(header));
-        let (message_id, relay_id) = (Which::MessageId("m@x".into()), Which::RelayId("0102".into()));
+        let (message_id, relay_id) =
+            (MessageReference::MessageId("m@x".into()), MessageReference::RelayId("0102".into()));
         let mail = json!({"messageId": "0102", "headers": [{"name": "message-id", "value": "<m@x>"}]});
         assert_eq!(named(mail), [message_id, relay_id.clone()]);
         assert_eq!(named(json!({"messageId": "0102", "tags": null})), [relay_id]);

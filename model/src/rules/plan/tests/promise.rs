@@ -19,7 +19,7 @@ fn after_changes(settings: &DigestSettings, changes: &[(&str, Preferences)]) -> 
     let mut latest = planned(settings, &facts());
     for (revision, (changed_at, preferences)) in (1..).zip(changes) {
         let (now, preferences) = (at(changed_at), preferences.clone());
-        let facts = Facts { preferences, revision, changed_at: Some(now), ..facts() };
+        let facts = KeyFacts { preferences, revision, changed_at: Some(now), ..facts() };
         let asked = PlanInput { before: Some(latest), ..input() };
         latest = plan(settings, &facts, &asked, Vec::new(), now);
     }
@@ -113,7 +113,7 @@ fn a_deadline_that_stands_is_not_quiet() {
     assert_eq!(plan.due_at, at("2026-10-26T09:00:00Z"), "{}", plan.why);
 
     // Without the quiet hours that put the slot off, this week's slot is over.
-    let quiet = Quiet::new(vec!["21:00-07:00".parse().unwrap()]).unwrap();
+    let quiet = QuietHours::new(vec!["21:00-07:00".parse().unwrap()]).unwrap();
     let late = DigestSettings { quiet, ..utc("weekly mon 22:00") };
     assert_eq!(after_changes(&late, &[]).due_at, at("2026-10-27T07:00:00Z"));
     let none = Preferences { quiet: Some(Vec::new()), ..Preferences::default() };
@@ -239,7 +239,7 @@ fn a_day_a_week_or_a_month_has_one_digest_whatever_the_schedule_before() {
         ),
     ] {
         let last_schedule = Some(SentSchedule { at: at(sent), cadence: last.to_owned(), zone: last_zone.to_owned() });
-        let facts = Facts { last_schedule, ..facts() };
+        let facts = KeyFacts { last_schedule, ..facts() };
         let settings = DigestSettings { zone: Some(zone.into()), ..settings(cadence) };
         let mut opened = input();
         (opened.signs.opened_at, opened.signs.last_at) = (at(opened_at), at(opened_at));
@@ -256,17 +256,17 @@ fn a_kept_deadline_is_the_digest_of_its_week() {
     let weekly = utc("weekly mon 08:00");
     let mut opened = input();
     (opened.signs.opened_at, opened.signs.last_at) = (at("2026-10-20T12:00:00Z"), at("2026-10-20T12:00:00Z"));
-    let before = Facts { last_schedule: Some(last), ..facts() };
+    let before = KeyFacts { last_schedule: Some(last), ..facts() };
     let first = plan(&weekly, &before, &opened, Vec::new(), at("2026-10-20T12:00:00Z"));
     let changed_at = Some(at("2026-10-21T12:00:00Z"));
-    let chosen = Facts { preferences: chose("weekly fri 08:00"), revision: 1, changed_at, ..before };
+    let chosen = KeyFacts { preferences: chose("weekly fri 08:00"), revision: 1, changed_at, ..before };
     let asked = PlanInput { before: Some(first), ..opened.clone() };
     let kept = plan(&weekly, &chosen, &asked, Vec::new(), at("2026-10-21T12:00:00Z"));
     assert_eq!(kept.due_at, at("2026-10-26T08:00:00Z"));
 
     // It goes out on Monday. The next one is that of the Friday of the next week.
     let DeadlineBasis { cadence, zone, .. } = kept.basis.unwrap();
-    let sent = Facts { last_schedule: Some(SentSchedule { at: kept.due_at, cadence, zone }), ..chosen };
+    let sent = KeyFacts { last_schedule: Some(SentSchedule { at: kept.due_at, cadence, zone }), ..chosen };
     (opened.signs.opened_at, opened.signs.last_at) = (at("2026-10-27T12:00:00Z"), at("2026-10-27T12:00:00Z"));
     let next = plan(&weekly, &sent, &opened, Vec::new(), at("2026-10-27T12:00:00Z"));
     assert_eq!(next.due_at, at("2026-11-06T08:00:00Z"));
