@@ -13,7 +13,10 @@ use axum::{
     response::Response,
     routing::get,
 };
-use tidings_model::nearest_name;
+use tidings_model::{
+    changed_names::{NamePlace, current_name},
+    nearest_name,
+};
 
 use crate::{
     concurrency::{AdmissionLimits, BODY_COST, RequestQuotas},
@@ -94,7 +97,10 @@ async fn no_route(uri: Uri) -> ApiRefusal {
     let says = if uri.path().starts_with("/webhooks/") {
         "is of the public listener, gateway.public_url; this is the api".to_owned()
     } else {
-        let meant = nearest_path(uri.path()).map(|path| format!("did you mean {path}? ")).unwrap_or_default();
+        let meant = match current_name(NamePlace::Route, uri.path()) {
+            Some(path) => format!("it is called {path} now; "),
+            None => nearest_path(uri.path()).map(|path| format!("did you mean {path}? ")).unwrap_or_default(),
+        };
         format!("is not one of the api; {meant}GET /openapi.json has all paths")
     };
     ApiRefusal::with_fault(Problem::NotFound, "path", says)

@@ -116,7 +116,7 @@ pub struct Job {
     #[serde(flatten)]
     pub task: JobTask,
     /// The filter.
-    #[serde(rename = "where")]
+    #[serde(rename = "filter")]
     pub words: String,
     /// Missing if the job covers every tenant.
     pub tenant: Option<String>,
@@ -248,7 +248,7 @@ mod tests {
         assert_eq!(
             json!(job(JobTask::Hold { until: Some(Timestamp::UNIX_EPOCH) })),
             json!({
-                "id": Uuid::nil(), "order": "hold", "until": "1970-01-01T00:00:00Z", "where": "type=alerts",
+                "id": Uuid::nil(), "order": "hold", "until": "1970-01-01T00:00:00Z", "filter": "type=alerts",
                 "tenant": "acme", "by": "token:1", "why": "ticket 812", "dry_run": false, "state": "waiting",
                 "matched": null, "done": 0, "failed": 0,
                 "posted_at": "1970-01-01T00:00:00Z", "started_at": null, "ended_at": null,

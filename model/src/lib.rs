@@ -9,6 +9,7 @@ pub mod api_token;
 pub mod attempt;
 pub mod breaker;
 pub mod cadence;
+pub mod changed_names;
 pub mod command;
 pub mod decode;
 pub mod delivery_events;

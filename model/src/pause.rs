@@ -110,7 +110,7 @@ impl PauseDetails {
     }
 }
 
-/// In the syntax of `--where`.
+/// In the syntax of `--filter`.
 impl fmt::Display for PauseScope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = |name: &str, value: &Option<String>| Some(format!("{name}={}", quote_value(value.as_ref()?)));

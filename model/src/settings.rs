@@ -51,7 +51,7 @@ pub struct Settings {
     pub names: FormerNames,
     /// Limits a recipient's digests across all digest types (rule 13).
     pub cap: Option<DigestCap>,
-    pub capped: OverLimit,
+    pub on_cap: OverLimit,
     /// Suppress an address after this many consecutive soft bounces.
     pub soft_bounces: u32,
     pub relays: BTreeMap<String, RelaySettings>,
@@ -73,7 +73,7 @@ impl Settings {
             tenants: BTreeMap::new(),
             names: FormerNames::default(),
             cap: None,
-            capped: OverLimit::default(),
+            on_cap: OverLimit::default(),
             soft_bounces: Self::SOFT_BOUNCES,
             relays: BTreeMap::new(),
             reports_for: BTreeMap::new(),
@@ -170,7 +170,7 @@ impl Settings {
 
     #[must_use]
     pub fn frequency_limits(&self, digest: &DigestSettings) -> FrequencyLimits {
-        FrequencyLimits::new(digest, self.cap, self.capped)
+        FrequencyLimits::new(digest, self.cap, self.on_cap)
     }
 
     #[must_use]
@@ -182,7 +182,7 @@ impl Settings {
     #[must_use]
     pub fn longest_linger(&self) -> Duration {
         let digests = self.digests.values().chain(self.tenants.values().flat_map(|tenant| tenant.digests.values()));
-        digests.filter_map(|digest| digest.linger).max().unwrap_or_default()
+        digests.filter_map(|digest| digest.keep_open).max().unwrap_or_default()
     }
 
     /// Attempts per second for the stream's task queues, over all workers: the lowest rate of its relays,
@@ -216,11 +216,11 @@ pub struct DigestSettings {
     /// By category: maximum wait under an immediate cadence (rule 8).
     pub delay: BTreeMap<String, Duration>,
     /// After a silence of this length, the key's first event is sent immediately (rule 17).
-    pub first_now: Option<Duration>,
+    pub send_first: Option<Duration>,
     /// Minimum time between two digests of a key (rule 13).
     pub throttle: Option<Duration>,
-    pub throttled: OverLimit,
-    pub linger: Option<Duration>,
+    pub on_throttle: OverLimit,
+    pub keep_open: Option<Duration>,
     /// How long a rendered message waits before it is sent, so that an operator can cancel it.
     pub undo: Option<Duration>,
     pub adapt: bool,
@@ -234,9 +234,9 @@ pub struct DigestSettings {
     pub quiet: QuietHours,
     pub template: String,
     /// Maximum number of lines in a message.
-    pub max_items: u32,
+    pub lines_per_message: u32,
     /// Maximum number of items on a line.
-    pub max_lines: u32,
+    pub items_per_line: u32,
     pub max_events: Option<u32>,
     /// Target of the link "and N more".
     pub more_url: Option<String>,
@@ -253,21 +253,21 @@ pub struct DigestSettings {
 }
 
 impl DigestSettings {
-    /// Default of `max_items` (rule 20).
-    pub const MAX_ITEMS: u32 = 50;
-    /// Default of `max_lines` (rule 20).
-    pub const MAX_LINES: u32 = 3;
-    pub const MOST_LINES: u32 = 10;
+    /// Default of `lines_per_message` (rule 20).
+    pub const DEFAULT_LINES: u32 = 50;
+    /// Default of `items_per_line` (rule 20).
+    pub const DEFAULT_ITEMS: u32 = 3;
+    pub const MAX_ITEMS_PER_LINE: u32 = 10;
 
     #[must_use]
     pub fn new(template: &str, cadence: Cadence) -> Self {
         Self {
             cadence,
             delay: BTreeMap::new(),
-            first_now: None,
+            send_first: None,
             throttle: None,
-            throttled: OverLimit::default(),
-            linger: None,
+            on_throttle: OverLimit::default(),
+            keep_open: None,
             undo: None,
             adapt: false,
             choices: OfferedCadences::default(),
@@ -276,8 +276,8 @@ impl DigestSettings {
             spread: None,
             quiet: QuietHours::default(),
             template: template.to_owned(),
-            max_items: Self::MAX_ITEMS,
-            max_lines: Self::MAX_LINES,
+            lines_per_message: Self::DEFAULT_LINES,
+            items_per_line: Self::DEFAULT_ITEMS,
             max_events: None,
             more_url: None,
             title: None,
@@ -312,7 +312,7 @@ impl DigestSettings {
 
     #[must_use]
     pub const fn display_limits(&self) -> DisplayLimits<'_> {
-        DisplayLimits { groups: self.max_items, items: self.max_lines, categories: &self.category }
+        DisplayLimits { groups: self.lines_per_message, items: self.items_per_line, categories: &self.category }
     }
 }
 
@@ -327,9 +327,9 @@ pub enum UnknownRecipients {
 impl FrequencyLimits {
     /// Combines a digest type's limits with the cap across all types.
     #[must_use]
-    pub fn new(digest: &DigestSettings, cap: Option<DigestCap>, capped: OverLimit) -> Self {
-        let DigestSettings { cadence, throttle, throttled, .. } = digest;
-        Self { never: *cadence == Cadence::Never, throttle: *throttle, throttled: *throttled, cap, capped }
+    pub fn new(digest: &DigestSettings, cap: Option<DigestCap>, on_cap: OverLimit) -> Self {
+        let DigestSettings { cadence, throttle, on_throttle, .. } = digest;
+        Self { never: *cadence == Cadence::Never, throttle: *throttle, on_throttle: *on_throttle, cap, on_cap }
     }
 }
 

@@ -144,7 +144,7 @@ pub struct PreviewView {
     /// Events beyond the first page, not yet in the message.
     pub more: u64,
     /// Why no message would be sent.
-    pub but: Option<String>,
+    pub not_sent_because: Option<String>,
     /// Without a subject, text and HTML, no event would be left to send.
     pub subject: Option<String>,
     pub text: Option<String>,
@@ -154,11 +154,20 @@ pub struct PreviewView {
 impl PreviewView {
     #[must_use]
     pub fn new(due: &DuePreview, preview: EmailPreview) -> Self {
-        let EmailPreview { mail, events, but } = preview;
+        let EmailPreview { mail, events, not_sent_because } = preview;
         let DuePreview { window, more, .. } = due;
         let (subject, parts) = mail.map(|mail| (mail.subject, (mail.text, mail.html))).unzip();
         let (text, html) = parts.unzip();
-        Self { digest_id: window.digest_id, due_at: window.due_at, events, more: *more, but, subject, text, html }
+        Self {
+            digest_id: window.digest_id,
+            due_at: window.due_at,
+            events,
+            more: *more,
+            not_sent_because,
+            subject,
+            text,
+            html,
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Filters such as `--where 'tenant=acme and type=alerts'`. Temporal's visibility finds the keys, then we
+//! Filters such as `--filter 'tenant=acme and type=alerts'`. Temporal's visibility finds the keys, then we
 //! check each again.
 
 use std::{collections::BTreeSet, future::ready, str::FromStr};

@@ -1,4 +1,4 @@
-//! Pauses (rule 35): parses the scope from `--where`, resumes a pause, and lists the affected workflows.
+//! Pauses (rule 35): parses the scope from `--filter`, resumes a pause, and lists the affected workflows.
 
 use futures::TryStreamExt as _;
 use jiff::Timestamp;

@@ -16,7 +16,7 @@ pub struct EmailPreview {
     pub mail: Option<render::RenderedEmail>,
     pub events: u64,
     /// Why no email would be sent: consent, suppression, a pause, or an unknown recipient.
-    pub but: Option<String>,
+    pub not_sent_because: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -41,7 +41,7 @@ pub async fn render_preview(
     let facts = deps.facts(&window.key).await?;
     let now = Timestamp::now();
     let limits = due.limits.unwrap_or_else(|| deps.settings.frequency_limits(settings));
-    let but = match admit(settings, &limits, &facts, due, now) {
+    let not_sent_because = match admit(settings, &limits, &facts, due, now) {
         AdmissionDecision::Later { why, .. } | AdmissionDecision::Unknown { why, .. } => Some(why),
         AdmissionDecision::Paused(pause) => Some(pause.paused.to_string()),
         AdmissionDecision::Refused(closed) => Some(format!("{}: {}", closed.outcome.name(), closed.why)),
@@ -64,7 +64,7 @@ pub async fn render_preview(
                 .map_err(|error| StepError::Render(error.to_string()))?,
         )
     };
-    Ok(EmailPreview { mail, events: contents.items, but })
+    Ok(EmailPreview { mail, events: contents.items, not_sent_because })
 }
 
 impl PreviewOverrides<'_> {

@@ -113,8 +113,8 @@ class Load:
             daily, fast = f"{BUSY}/daily/{user}", f"{BUSY}/fast/{user}"
             orders = [
                 ("flush", daily), ("digest", "hold", fast, "--until", "5s", *why), ("digest", "retime", daily, "--at", "5s", *why),
-                ("digest", "hold", "--where", BUSY_SLIDING, "--until", "4s", *why), ("digest", "flush", "--where", BUSY_DAILY, *why),
-                ("pause", "--where", BUSY_SLIDING, "--until", "6s", *why), ("status", f"{CALM}/daily/{user}"), ("stats", "--json"), None,
+                ("digest", "hold", "--filter", BUSY_SLIDING, "--until", "4s", *why), ("digest", "flush", "--filter", BUSY_DAILY, *why),
+                ("pause", "--filter", BUSY_SLIDING, "--until", "6s", *why), ("status", f"{CALM}/daily/{user}"), ("stats", "--json"), None,
             ]
             order = drawn.choice(orders)
             if order:

@@ -111,7 +111,7 @@ class Run:
         deadline, work = time.monotonic() + SETTLE_SECONDS, "it was not looked at"
         while time.monotonic() < deadline:
             for order, tenant in itertools.product(("release", "flush"), TENANTS):
-                self.tidings.run("digest", order, "--where", f"tenant={tenant}", "--rate", "100", "--why", "the end")
+                self.tidings.run("digest", order, "--filter", f"tenant={tenant}", "--rate", "100", "--why", "the end")
             work = self.tidings.open_work()
             if not work:
                 return

@@ -56,8 +56,8 @@ SCOPES = (
     "stats:read", "audit:read",
 )
 READING = (
-    "stats", "report", "report --by day", "digests list", "digests list --overdue", "recipients list", "recipients show acme/ann",
-    "recipients export acme/ann", "preferences get acme/soon/ann", "suppressions list", "audit", "pauses list --all", "tokens list",
+    "stats", "report", "report --by day", "digest list", "digest list --overdue", "recipients list", "recipients show acme/ann",
+    "recipients export acme/ann", "preferences get acme/soon/ann", "suppressions list", "audit", "pause list --all", "tokens list",
     "dead-letters list", "messages list", "relays list", "subscriptions list", "runs list",
 )
 # The relay of both streams, questions before the gateway is ready, and a machine whose zone data is old.
@@ -251,7 +251,7 @@ class Installation(Server):
         self.says("flush", "flush", "acme/daily/ann")
         self.mailed("the flushed digest is sent", "ann", 2)
 
-        everything = ("--where", "tenant=acme and type=soon", "--why", "test")
+        everything = ("--filter", "tenant=acme and type=soon", "--why", "test")
         self.says("pause", "pause", *everything)
         self.says("a recipient's own pause", "preferences", "set", "acme/soon/bob", "--pause-until", "1d")
         self.says("suppressions add", "suppressions", "add", "cy@example.test", "--tenant", "acme", "--reason", "complaint", "--why", "test")
@@ -283,7 +283,7 @@ class Installation(Server):
         self.check("every mail came once", mails == expected, (mails, expected))
         for table in ("digests", "messages"):
             self.query(f"UPDATE {table} SET closed_at = closed_at - 3 * 86400000 WHERE closed_at IS NOT NULL")
-        self.says("the nightly run", "upkeep", "run")
+        self.says("the nightly run", "retention", "run")
         left = {table: self.count(table) for table in ("events", "messages")}
         self.check("it deletes what is too old", set(left.values()) == {0}, left)
 

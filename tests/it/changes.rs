@@ -215,7 +215,7 @@ async fn a_digest_that_waits_is_the_one_that_the_new_file_makes() -> Result<()> 
         (
             |settings| {
                 let digest = settings.digests.get_mut("activity").context("no digest type")?;
-                (digest.max_items, digest.more_url) = (1, Some("https://acme.example/all".to_owned()));
+                (digest.lines_per_message, digest.more_url) = (1, Some("https://acme.example/all".to_owned()));
                 Ok(())
             },
             "https://acme.example/all",

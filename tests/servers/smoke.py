@@ -168,14 +168,14 @@ class Server:
         self.emit("cy", "daily")
         self.says("hold", "digest", "hold", "acme/daily/bob", "--why", "smoke", words="on hold")
         self.says("release", "digest", "release", "acme/daily/bob", "--why", "smoke", words="released")
-        self.says("hold --where", "digest", "hold", "--where", "tenant=acme and user=cy", "--why", "smoke", words="1 done")
-        self.says("release --where", "digest", "release", "--where", "tenant=acme and user=cy", "--why", "smoke", words="1 done")
+        self.says("hold --filter", "digest", "hold", "--filter", "tenant=acme and user=cy", "--why", "smoke", words="1 done")
+        self.says("release --filter", "digest", "release", "--filter", "tenant=acme and user=cy", "--why", "smoke", words="1 done")
         for user in ("bob", "cy"):
             self.says(f"flush of {user}", "flush", f"acme/daily/{user}")
             self.check("the flushed digest is sent", eventually(lambda: self.mails(user) == 1), self.log())
         self.check("stats sees the worker", eventually(lambda: self.queue().get("pollers", 0) > 0), self.queue())
         self.says("nothing is late", "stats", "--overdue-after", "1m")
-        self.says("the nightly run", "upkeep", "run")
+        self.says("the nightly run", "retention", "run")
 
     def without_a_worker(self):
         self.emit("dan", "soon")

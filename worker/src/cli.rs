@@ -2,14 +2,20 @@
 
 use std::{path::PathBuf, process::ExitCode};
 
-use clap::{Args, Parser, Subcommand};
-use tidings_model::Key;
+use clap::{
+    Args, Parser, Subcommand,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
+use tidings_model::{
+    Key,
+    changed_names::{NamePlace, current_name},
+};
 
 use crate::{
     commands::{
-        audit, bounces, config, consent, copy, dead_letters, digest, digests, emit, gateway, inbox, keys, messages,
-        migrate, pauses, preferences, recipients, recover, relays, report, retention, retract, runs, send, stats,
-        status, subscriptions, suppressions, template, tenants, tokens, webhooks, worker,
+        audit, bounces, config, consent, copy, dead_letters, digest, emit, gateway, inbox, keys, messages, migrate,
+        pauses, preferences, recipients, recover, relays, report, retention, retract, runs, send, stats, status,
+        subscriptions, suppressions, template, tenants, tokens, webhooks, worker,
     },
     config::Config,
     dev,
@@ -25,7 +31,7 @@ Examples:
   tidings status acme/activity/ann              what is pending, and when it goes out
   tidings flush acme/activity/ann               send it now
   tidings digest hold acme/activity/ann --why 'wrong prices'
-  tidings pause --where 'tenant=acme and type=alerts' --why 'wrong prices'
+  tidings pause --filter 'tenant=acme and type=alerts' --why 'wrong prices'
                                                 stop a tenant, a digest type or both
   tidings send --tenant acme --to ann --key welcome-ann --template welcome
                                                 one e-mail, at once
@@ -55,7 +61,7 @@ const RED: anstyle::Style = anstyle::AnsiColor::Red.on_default().bold();
 #[must_use]
 #[tokio::main]
 pub async fn main() -> ExitCode {
-    let arguments = CliArguments::parse();
+    let arguments = CliArguments::try_parse().unwrap_or_else(|error| name_successor(error).exit());
     if let Err(error) = log::start(&arguments.log) {
         return report_failure(&error);
     }
@@ -64,6 +70,25 @@ pub async fn main() -> ExitCode {
         Ok(false) => ExitCode::FAILURE,
         Err(error) => report_failure(&error),
     }
+}
+
+/// Adds today's name to the error about a former command or flag.
+fn name_successor(mut error: clap::Error) -> clap::Error {
+    let (place, kind) = match error.kind() {
+        ErrorKind::InvalidSubcommand => (NamePlace::Command, ContextKind::InvalidSubcommand),
+        ErrorKind::UnknownArgument => (NamePlace::Flag, ContextKind::InvalidArg),
+        _ => return error,
+    };
+    let Some(ContextValue::String(former)) = error.get(kind) else { return error };
+    let flag = former.split('=').next().unwrap_or_default().trim_start_matches('-');
+    if let Some(name) = current_name(place, flag) {
+        let (dashes, former) = (if place == NamePlace::Flag { "--" } else { "" }, former.clone());
+        let tip = format!("'{former}' is called '{dashes}{name}' now");
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+        error.remove(ContextKind::SuggestedSubcommand);
+        error.remove(ContextKind::SuggestedArg);
+    }
+    error
 }
 
 fn report_failure(error: &anyhow::Error) -> ExitCode {
@@ -116,24 +141,18 @@ enum CliCommand {
     #[command(after_help = "Example: tidings flush acme/activity/ann\n\n\
         In a part of the key, / is written %2F and % is written %25.")]
     Flush(KeyOptions),
-    /// Operates on one key or many: flush, hold, release, drop, retime, reopen, preview
+    /// Lists and shows digests; flushes, holds, releases, drops, retimes, reopens and previews one key or many
     #[command(subcommand)]
     Digest(digest::DigestCommand),
-    /// Lists digests of the ledger, and shows one with its events, plan, audit and attempts
-    #[command(subcommand)]
-    Digests(digests::DigestLedgerCommand),
     /// Lists and shows signals and webhooks that could not be read, and emits them again
     #[command(subcommand)]
     DeadLetters(dead_letters::DeadLettersCommand),
     /// Lists who did what, when and why, the latest first
     Audit(audit::AuditOptions),
-    /// Stops a tenant, a digest type or both: events collect, nothing goes out
-    Pause(pauses::PauseOptions),
+    /// Stops a tenant, a digest type or both: events collect, nothing goes out; lists pauses
+    Pause(pauses::PauseCommand),
     /// Ends a pause; what is overdue goes out, spread over time
     Resume(pauses::ResumeOptions),
-    /// Lists pauses
-    #[command(subcommand)]
-    Pauses(pauses::PausesCommand),
     /// Sends one e-mail, from a template or from ready parts
     Send(Box<send::SendOptions>),
     /// Lists, shows, retries and cancels e-mails
@@ -163,8 +182,8 @@ enum CliCommand {
     #[command(subcommand)]
     Suppressions(suppressions::SuppressionsCommand),
     /// Deletes old data according to [retention]
-    #[command(subcommand, name = "upkeep")]
-    Retention(retention::UpkeepCommand),
+    #[command(subcommand)]
+    Retention(retention::RetentionCommand),
     /// Reads bounces and complaints that came back by mail
     #[command(subcommand)]
     Bounces(bounces::BouncesCommand),
@@ -224,12 +243,10 @@ impl CliArguments {
             CliCommand::Report(options) => report::run(options, &load()?).await,
             CliCommand::Flush(asked) => digest::flush(&load()?, &asked.key, asked.json).await,
             CliCommand::Digest(command) => digest::run(command, &load()?).await,
-            CliCommand::Digests(command) => digests::run(command, &load()?).await,
             CliCommand::DeadLetters(command) => dead_letters::run(command, &load()?).await,
             CliCommand::Audit(options) => audit::run(options, &load()?).await,
-            CliCommand::Pause(options) => pauses::pause(options, &load()?).await,
+            CliCommand::Pause(command) => pauses::run(command, &load()?).await,
             CliCommand::Resume(options) => pauses::resume(options, &load()?).await,
-            CliCommand::Pauses(command) => pauses::run(command, &load()?).await,
             CliCommand::Send(options) => send::run(*options, &load()?.ready_to_send()?).await,
             CliCommand::Messages(command) => messages::run(command, &load()?).await,
             CliCommand::Recover(options) => recover::run(options, &load()?).await,
@@ -268,7 +285,7 @@ mod tests {
     fn options_for_many_keys_are_refused_with_one_key() {
         for command in ["flush", "hold", "release", "drop", "retime"] {
             let one = format!("tidings digest {command} acme/activity/ann --why test");
-            let many = format!("tidings digest {command} --where tenant=acme --why test");
+            let many = format!("tidings digest {command} --filter tenant=acme --why test");
             assert!(parses(&one) && parses(&many), "{command}");
             for flag in ["--dry-run", "--rate 5"] {
                 assert!(!parses(&format!("{one} {flag}")), "{command} {flag}");

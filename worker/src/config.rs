@@ -188,7 +188,7 @@ impl Config {
             tenants: self.tenants.iter().map(|(name, tenant)| (name.clone(), tenant.settings())).collect(),
             names: self.names.clone(),
             cap: self.recipients.cap,
-            capped: self.recipients.capped,
+            on_cap: self.recipients.on_cap,
             soft_bounces: self.recipients.soft_bounces,
             relays: relays.collect(),
             reports_for: self.relays.iter().map(|(name, relay)| (name.clone(), relay.other_names())).collect(),

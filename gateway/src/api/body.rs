@@ -3,7 +3,11 @@
 use axum::http::{HeaderMap, header::CONTENT_TYPE};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
-use tidings_model::{foreign_text::skip_bom, nearest_name, wire};
+use tidings_model::{
+    changed_names::{NamePlace, current_name},
+    foreign_text::skip_bom,
+    nearest_name, wire,
+};
 use utoipa::ToSchema;
 
 use super::refusal::{ApiRefusal, Fault};
@@ -120,6 +124,9 @@ fn describe_error(field: &str, said: &str) -> String {
 
 fn with_names(problem: &str, name: &str, expected: &str) -> String {
     let known: Vec<_> = expected.split('`').skip(1).step_by(2).collect();
+    if let Some(current) = current_name(NamePlace::Field, name).filter(|current| known.contains(current)) {
+        return format!("{problem}; it is called {current} now");
+    }
     match nearest_name(name, known.iter().copied()) {
         Some(meant) => format!("{problem}; did you mean {meant}?"),
         None if known.is_empty() => problem.to_owned(),

@@ -132,7 +132,7 @@ endpoints! {
     GetDigest = GET "/v1/digests/{type}/{user}", DigestsRead, Reads, SMALL
         => ledger::get, ledger::describe_get;
     /// Lists the ledger's digests.
-    ListDigests = GET "/v1/digests", DigestsRead, Reads, SMALL
+    ListDigests = GET "/v1/ledger/digests", DigestsRead, Reads, SMALL
         => ledger::list, ledger::describe_list;
     /// Tells the story of a digest.
     ShowDigest = GET "/v1/ledger/digests/{id}", DigestsRead, Reads, SMALL

@@ -45,7 +45,7 @@ struct JobRequest {
     #[schema(required = true, nullable = false)]
     order: Option<JobOrder>,
     /// The filter: `tenant=`, `type=` and `user=`, joined by `and`.
-    #[serde(rename = "where", default)]
+    #[serde(rename = "filter", default)]
     #[schema(required = true)]
     words: String,
     /// The reason, for the audit trail.
@@ -124,9 +124,9 @@ fn parse_job(
 fn filter(words: &str) -> Result<KeyFilter, ApiRefusal> {
     // No key can contain control characters.
     if words.contains(char::is_control) {
-        return Err(ApiRefusal::body(Fault::new("where", "has a control character")));
+        return Err(ApiRefusal::body(Fault::new("filter", "has a control character")));
     }
-    words.parse().map_err(|invalid| ApiRefusal::body(Fault::new("where", format!("{invalid}"))))
+    words.parse().map_err(|invalid| ApiRefusal::body(Fault::new("filter", format!("{invalid}"))))
 }
 
 fn task(posted: &mut JobRequest) -> Result<JobTask, ApiRefusal> {
@@ -209,8 +209,8 @@ const TAG: ApiTag = ApiTag::Jobs;
 
 pub(crate) fn describe_post() -> Operation {
     let bodies = [
-        ("A hold", json!({"order": "hold", "where": "type=activity", "why": "wrong prices", "until": "2h"})),
-        ("A dry run", json!({"order": "flush", "where": "type=activity", "why": "ticket 812", "dry_run": true})),
+        ("A hold", json!({"order": "hold", "filter": "type=activity", "why": "wrong prices", "until": "2h"})),
+        ("A dry run", json!({"order": "flush", "filter": "type=activity", "why": "ticket 812", "dry_run": true})),
     ];
     Operation::new(TAG, "The filter is narrowed to the tenant of the token. The job goes on without the caller.")
         .query(&[Query::Tenant])

@@ -1,4 +1,4 @@
-//! Ledger digests (rule 36): `GET /v1/digests` and `GET /v1/ledger/digests/{id}`. Also `GET
+//! Ledger digests (rule 36): `GET /v1/ledger/digests` and `GET /v1/ledger/digests/{id}`. Also `GET
 //! /v1/digests/{type}/{user}` for pending events of a key, and `GET /v1/audit`.
 
 use axum::{Json, extract::State, http::Uri};

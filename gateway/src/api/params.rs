@@ -269,7 +269,7 @@ mod tests {
     const NOW: Timestamp = Timestamp::constant(1_800_000_000, 0);
 
     fn params(query: &str) -> Result<QueryParams, ApiRefusal> {
-        let uri = format!("/v1/digests?{query}").parse().unwrap();
+        let uri = format!("/v1/ledger/digests?{query}").parse().unwrap();
         QueryParams::from_query(&uri, &["tenant", "since", "overdue", "limit", "after"])
     }
 

@@ -90,7 +90,7 @@ pub(super) async fn list(
 #[serde(deny_unknown_fields)]
 struct PauseTerms {
     /// The keys: `type=activity`, `tenant=acme and type=activity`, or `all`.
-    #[serde(rename = "where")]
+    #[serde(rename = "filter")]
     words: String,
     /// The reason, for the audit trail.
     why: String,
@@ -109,7 +109,7 @@ pub(super) async fn pause(
     bytes: Bytes,
 ) -> Result<(StatusCode, Json<PauseStarted>), ApiRefusal> {
     let PauseTerms { words, why, until, messages } = body::read_json(&headers, &bytes)?;
-    let scope = parse_scope(&words).map_err(|problem| ApiRefusal::body(Fault::new("where", problem)))?;
+    let scope = parse_scope(&words).map_err(|problem| ApiRefusal::body(Fault::new("filter", problem)))?;
     let names = &api.state.settings.names;
     let scope = of_tenant(names.scope_today(&scope), tenant.map(|tenant| names.tenant(&tenant).to_owned()))?;
     if messages && scope.tenant.is_none() && scope.digest_type.is_some() {
@@ -233,8 +233,8 @@ pub(crate) fn describe_list() -> Operation {
 
 pub(crate) fn describe_pause() -> Operation {
     let bodies = [
-        ("A digest type", json!({"where": "type=activity", "why": "wrong prices", "until": "2h"})),
-        ("A whole tenant", json!({"where": "all", "why": "ticket 812", "messages": true})),
+        ("A digest type", json!({"filter": "type=activity", "why": "wrong prices", "until": "2h"})),
+        ("A whole tenant", json!({"filter": "all", "why": "ticket 812", "messages": true})),
     ];
     Operation::new(TAG, "Events collect, and nothing goes out. A pause of the same scope gets the new terms.")
         .query(&[Query::Tenant])

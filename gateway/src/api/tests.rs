@@ -154,7 +154,7 @@ pub(crate) fn request(endpoint: Endpoint, authorization: Option<&str>) -> Reques
         Endpoint::PostMessage => {
             json!({"key": "k", "to": {"user": "ann"}, "subject": "Hi", "text": "Hello"}).to_string()
         }
-        Endpoint::PostJob => json!({"order": "flush", "where": "type=activity", "why": "a walk"}).to_string(),
+        Endpoint::PostJob => json!({"order": "flush", "filter": "type=activity", "why": "a walk"}).to_string(),
         Endpoint::PutRecipient => json!({"address": "ann@example.net"}).to_string(),
         Endpoint::PutSuppression => json!({"reason": "complaint"}).to_string(),
         Endpoint::PutPreferences => "{}".to_owned(),
@@ -420,7 +420,7 @@ async fn a_token_that_sends_too_fast_gets_429_with_a_wait() {
 async fn a_client_that_names_many_unknown_tokens_waits_and_known_tokens_do_not() {
     let env = Env::start(InboxLimits::default()).await;
     let known = env.token(Some("acme"), &[TokenScope::DigestsRead], None).await;
-    let ask = async |token: &str| env.ask(token, "GET", "/v1/digests", Value::Null).await;
+    let ask = async |token: &str| env.ask(token, "GET", "/v1/ledger/digests", Value::Null).await;
     assert_eq!(ask(&known).await.status, StatusCode::OK);
     let mut refused = None;
     for _ in 0..1_000 {

@@ -1,6 +1,6 @@
 //! One job, from lease to completion.
 //!
-//! Temporal visibility finds running keys, as for `--where`. Keys to reopen are usually idle, so those come
+//! Temporal visibility finds running keys, as for `--filter`. Keys to reopen are usually idle, so those come
 //! from the ledger: their latest digest ended without a message.
 
 use std::{pin::pin, sync::Arc, time::Duration};

@@ -342,7 +342,8 @@ fn check_names_what_is_wrong_with_a_template() {
 fn any_group() -> impl Strategy<Value = DigestLine> {
     let payload = ("\\PC{0,400}|<script>x</script>", "\\PC{0,500}", "https://[a-z]{1,9}/.{0,99}|javascript:[a-z]{1,9}");
     let items = prop::collection::vec((1_u64..4, payload), 1..4);
-    (1_u64..2_000, items, ".{0,60}", -5_i64..5).prop_map(|(count, items, entity, sum)| {
+    // The test counts the items by their asterisks, so no entity has one.
+    (1_u64..2_000, items, "[^*\n]{0,60}", -5_i64..5).prop_map(|(count, items, entity, sum)| {
         let payload =
             |(title, excerpt, url)| json!({"title": format!("({count}) {title}"), "excerpt": excerpt, "url": url});
         let latest: Vec<_> = items.into_iter().map(|(times, said)| item(times, &payload(said))).collect();

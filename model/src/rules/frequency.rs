@@ -25,7 +25,7 @@ impl FrequencyLimits {
         let until = limit_ends(last, throttle, zone);
         let why =
             format!("throttled to one in {}, the last at {last:.0} -> {until:.0}", words::format_duration(throttle));
-        (until > now).then_some(ExhaustedLimit { until, over: self.throttled, why })
+        (until > now).then_some(ExhaustedLimit { until, over: self.on_throttle, why })
     }
 
     /// Returns a reached cap; `oldest` is when its oldest digest counts from.
@@ -36,7 +36,7 @@ impl FrequencyLimits {
             format!("{most} digest{} in {}", if most == 1 { "" } else { "s" }, words::format_duration(within))
         });
         let why = format!("the recipient had {}, as many as they get -> {until:.0}", digests.unwrap_or_default());
-        ExhaustedLimit { until, over: self.capped, why }
+        ExhaustedLimit { until, over: self.on_cap, why }
     }
 
     /// In admission order. `capped_from` is when the cap's oldest digest counts from, if the cap is reached.

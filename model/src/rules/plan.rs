@@ -59,7 +59,7 @@ pub fn plan_window(
         revision: facts.revision,
         follows: effective.describe_settings(),
         basis: Some(effective.basis()),
-        linger: settings.linger,
+        linger: settings.keep_open,
         undo: settings.undo,
         limits: Some(limits),
         limited: Vec::new(),
@@ -249,7 +249,7 @@ fn immediate_cadence(
     if effective.adapted.is_some() {
         return None;
     }
-    if let Some(silence) = settings.first_now {
+    if let Some(silence) = settings.send_first {
         let silent = |last: Timestamp| {
             SignedDuration::try_from(silence).is_ok_and(|s| input.signs.opened_at.duration_since(last) >= s)
         };

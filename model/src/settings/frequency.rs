@@ -31,11 +31,11 @@ pub struct FrequencyLimits {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttle: Option<Duration>,
     #[serde(default, skip_serializing_if = "OverLimit::defers")]
-    pub throttled: OverLimit,
+    pub on_throttle: OverLimit,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cap: Option<DigestCap>,
     #[serde(default, skip_serializing_if = "OverLimit::defers")]
-    pub capped: OverLimit,
+    pub on_cap: OverLimit,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,9 +65,9 @@ mod tests {
         let limits = FrequencyLimits {
             never: true,
             throttle: Some(Duration::from_hours(1)),
-            throttled: OverLimit::Skip,
+            on_throttle: OverLimit::Skip,
             cap,
-            capped: OverLimit::Skip,
+            on_cap: OverLimit::Skip,
         };
         assert_eq!(from_value::<FrequencyLimits>(to_value(limits).unwrap()).unwrap(), limits);
     }

@@ -188,7 +188,7 @@ impl Intervention {
             Self::Flush => "flush",
             Self::Hold => "hold",
             Self::Release => "release",
-            Self::ReleaseTenant => "release --where",
+            Self::ReleaseTenant => "release --filter",
             Self::Drop => "drop",
             Self::Retime => "retime",
             Self::Preview => "preview",

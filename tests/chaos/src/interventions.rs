@@ -219,7 +219,7 @@ fn words(intervention: Intervention, key: &Key) -> Vec<String> {
         Intervention::Flush => &["flush", &named],
         Intervention::Hold => &["digest", "hold", &named],
         Intervention::Release => &["digest", "release", &named],
-        Intervention::ReleaseTenant => &["digest", "release", "--where", &digest_type, "--rate", "50"],
+        Intervention::ReleaseTenant => &["digest", "release", "--filter", &digest_type, "--rate", "50"],
         Intervention::Drop => &["digest", "drop", &named],
         Intervention::Retime => &["digest", "retime", &named, "--at", "3s"],
         Intervention::Preview => &["digest", "preview", &named],
@@ -234,10 +234,10 @@ fn words(intervention: Intervention, key: &Key) -> Vec<String> {
         Intervention::Grant => &["consent", "grant", &named],
         Intervention::OpenRelay(relay) => &["relays", "open", RELAYS[relay]],
         Intervention::CloseRelay(relay) => &["relays", "close", RELAYS[relay]],
-        Intervention::PauseType => &["pause", "--where", &digest_type],
-        Intervention::ResumeType => &["resume", "--where", &digest_type],
-        Intervention::PauseTenant => &["pause", "--where", &tenant, "--messages", "--until", "20s"],
-        Intervention::ResumeTenant => &["resume", "--where", &tenant],
+        Intervention::PauseType => &["pause", "--filter", &digest_type],
+        Intervention::ResumeType => &["resume", "--filter", &digest_type],
+        Intervention::PauseTenant => &["pause", "--filter", &tenant, "--messages", "--until", "20s"],
+        Intervention::ResumeTenant => &["resume", "--filter", &tenant],
         // These take more than one command.
         Intervention::Cancel | Intervention::Terminate | Intervention::Erase => &[],
     };

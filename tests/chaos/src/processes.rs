@@ -26,7 +26,7 @@ use super::{
     settings::{self, Edition, RELAYS, TENANTS},
     setup::{KEY_COUNT, Setup, WORKERS},
     store::Target,
-    tidings::{Build, Builds, Tidings, ended_as_asked},
+    tidings::{Build, Builds, FORMER_FILE, Tidings, ended_as_asked, former_toml},
 };
 
 /// Time after an outage in which a worker may still end because it cannot connect. The run starts it again.
@@ -95,6 +95,7 @@ impl Processes {
         for edition in editions {
             let ports = gateway.as_ref().map(Gateway::ports);
             let toml = settings::toml(&store.url(), &links.relay_urls(), ports, edition);
+            fs::write(folder.join(FORMER_FILE), former_toml(&toml))?;
             fs::write(folder.join(edition.unwrap_or_default().file()), toml)?;
         }
         let keys = folder.join(settings::KEYS);

@@ -42,7 +42,7 @@ impl Desk {
         let mut orders = Vec::new();
         for filter in [["--state", "open"], ["--state", "claimed"], ["--state", "rendered"], ["--outcome", "failed"]] {
             let [name, value] = filter;
-            let list = ["digests", "list", name, value, "--since", &since, "--limit", ALL, "--json"];
+            let list = ["digest", "list", name, value, "--since", &since, "--limit", ALL, "--json"];
             for digest in self.listed(&list).await? {
                 let is_left = value != "failed" || !digest["returned_at"].is_null();
                 let key = serde_json::from_value::<Key>(digest["key"].clone());

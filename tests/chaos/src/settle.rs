@@ -130,7 +130,7 @@ pub async fn empty(
         for order in ["release", "flush"] {
             for tenant in TENANTS {
                 let words =
-                    ["digest", order, "--where", &format!("tenant={tenant}"), "--rate", "200", "--why", "the end"];
+                    ["digest", order, "--filter", &format!("tenant={tenant}"), "--rate", "200", "--why", "the end"];
                 desk.tell(&words.map(str::to_owned)).await?;
             }
         }

@@ -17,6 +17,7 @@ use anyhow::Result;
 use jiff::Timestamp;
 use temporalio_client::Client;
 use tidings_harness::{cli_env, server};
+use tidings_model::changed_names::{CHANGED_NAMES, NamePlace};
 use tokio::{process::Command, time::Instant};
 
 use super::{
@@ -34,11 +35,43 @@ pub enum Build {
     New,
 }
 
+/// The configuration for a build before the names changed.
+pub const FORMER_FILE: &str = "former.toml";
+
+/// The file with the former name of each key.
+#[must_use]
+pub fn former_toml(toml: &str) -> String {
+    let line = |line: &str| {
+        let (key, value) = line.split_once(" = ")?;
+        let (_, former, _) = CHANGED_NAMES.iter().find(|(place, _, name)| *place == NamePlace::Key && *name == key)?;
+        Some(format!("{former} = {value}"))
+    };
+    toml.lines().map(|text| line(text).unwrap_or_else(|| text.to_owned()) + "\n").collect()
+}
+
+fn former_arguments(arguments: &[String]) -> Vec<String> {
+    let former = |place, name: &str| {
+        let found = CHANGED_NAMES.iter().find(|(of, _, current)| *of == place && *current == name);
+        found.map(|(_, former, _)| (*former).to_owned())
+    };
+    // `digest` and `pause` had commands of their own before the lists joined them.
+    let is_list = matches!(arguments.get(1).map(String::as_str), Some("list" | "show"));
+    let renames = |command: &str| command == "retention" || is_list;
+    let word = |(place, word): (usize, &String)| match word.strip_prefix("--") {
+        Some(flag) => former(NamePlace::Flag, flag).map(|flag| format!("--{flag}")),
+        None if place == 0 && renames(word) => former(NamePlace::Command, word),
+        None => None,
+    };
+    arguments.iter().enumerate().map(|given| word(given).unwrap_or_else(|| given.1.clone())).collect()
+}
+
 /// The binary of each build.
 #[derive(Clone)]
 pub struct Builds {
     pub old: PathBuf,
     pub new: PathBuf,
+    /// The old build needs the file and the commands that `model/src/changed_names.rs` lists as former.
+    pub is_older_than_names: bool,
 }
 
 /// The command line of a run.
@@ -68,7 +101,20 @@ impl Builds {
     /// The folder of all commands.
     #[must_use]
     pub fn only(binary: PathBuf) -> Self {
-        Self { old: binary.clone(), new: binary }
+        Self { old: binary.clone(), new: binary, is_older_than_names: false }
+    }
+
+    /// An earlier build, and this one.
+    ///
+    /// # Errors
+    /// When the earlier one does not start.
+    pub async fn upgrade(old: PathBuf, new: PathBuf) -> Result<Self> {
+        let todays = Command::new(&old).args(["digest", "list", "--help"]).output().await?;
+        Ok(Self { old, new, is_older_than_names: !todays.status.success() })
+    }
+
+    fn needs_former_names(&self, build: Build) -> bool {
+        build == Build::Old && self.is_older_than_names
     }
 }
 
@@ -118,8 +164,13 @@ impl Tidings {
             Build::New => &self.builds.new,
         };
         let mut command = cli_env::command(binary, &self.folder, &self.temporal);
+        if self.builds.needs_former_names(build) {
+            command.env("TIDINGS_CONFIG", FORMER_FILE).args(former_arguments(arguments));
+        } else {
+            command.args(arguments);
+        }
         // Names the actor for the audit trail.
-        command.args(arguments).env("USER", "chaos").env(SECRET_VARIABLE, SECRET);
+        command.env("USER", "chaos").env(SECRET_VARIABLE, SECRET);
         command
     }
 
@@ -130,6 +181,9 @@ impl Tidings {
     pub fn process(&self, build: Build, arguments: &[String], setup: Setup) -> Result<std::process::Command> {
         let mut command = self.command_of(build, arguments).into_std();
         setup.give(&mut command, &self.folder)?;
+        if self.builds.needs_former_names(build) {
+            command.env("TIDINGS_CONFIG", FORMER_FILE);
+        }
         Ok(command)
     }
 

@@ -76,7 +76,7 @@ pub async fn run(old: PathBuf, folder: &Path, store: Target, bar: &ProgressBar) 
     let (fated, waiting) = (fated()?, long::key(TENANT, "delayed", WAITING)?);
     let rounds = ROUNDS.map(|build| (build, plan.add(fated.clone()), plan.add([waiting.clone()])));
     let plan = Arc::new(plan);
-    let mut processes = Processes::start(&plan, folder, store, Builds { old, new: cli_env::binary()? }).await?;
+    let mut processes = Processes::start(&plan, folder, store, Builds::upgrade(old, cli_env::binary()?).await?).await?;
     processes.relays.iter().for_each(trouble);
     let mut run = Run::new(Arc::clone(&plan), folder, &processes)?;
     long::grow(&processes.server.client().await?, &run.files).await?;

@@ -1,4 +1,4 @@
-//! `tidings digest ... --where`: the selected keys, the effect on each, and the summary.
+//! `tidings digest ... --filter`: the selected keys, the effect on each, and the summary.
 
 use std::time::Duration;
 
@@ -38,13 +38,13 @@ async fn started() -> Result<CliEnv> {
 }
 
 async fn dry_run(cli: &CliEnv, words: &str) -> Result<Vec<String>> {
-    let said = cli.run(&["digest", "hold", "--where", words, "--by", "ann", "--why", "t", "--dry-run"]).await?;
+    let said = cli.run(&["digest", "hold", "--filter", words, "--by", "ann", "--why", "t", "--dry-run"]).await?;
     Ok(said.lines().map(str::to_owned).collect())
 }
 
 async fn told(cli: &CliEnv, command: &str, words: &str) -> Result<String> {
     let said =
-        cli.run(&["digest", command, "--where", words, "--by", "ann", "--why", "ticket 812", "--rate", "100"]).await?;
+        cli.run(&["digest", command, "--filter", words, "--by", "ann", "--why", "ticket 812", "--rate", "100"]).await?;
     Ok(said.trim().to_owned())
 }
 
@@ -85,14 +85,14 @@ async fn a_release_spreads_many_keys_and_sends_one_at_once() -> Result<()> {
     let (many, one) = (key("activity", "ann"), Key { tenant: "zeta".to_owned(), ..key("activity", "ann") });
     for words in ["tenant=acme", "tenant=zeta"] {
         told(&cli, "hold", words).await?;
-        let retime = ["digest", "retime", "--where", words, "--at", "1s", "--by", "ann", "--why", "ticket 812"];
+        let retime = ["digest", "retime", "--filter", words, "--at", "1s", "--by", "ann", "--why", "ticket 812"];
         cli.run(&retime).await?;
     }
     let overdue = Timestamp::now() + Duration::from_secs(1);
     eventually("both are overdue", MINUTE, async || Ok((Timestamp::now() > overdue).then_some(()))).await?;
 
     let json = cli
-        .run(&["digest", "release", "--where", "tenant=acme", "--by", "ann", "--why", "ticket 812", "--json"])
+        .run(&["digest", "release", "--filter", "tenant=acme", "--by", "ann", "--why", "ticket 812", "--json"])
         .await?;
     let answers = json.lines().map(serde_json::from_str).collect::<Result<Vec<serde_json::Value>, _>>()?;
     let answer = answers.iter().find(|answer| answer["key"] == many.to_string()).context("no answer")?;

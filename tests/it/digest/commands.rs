@@ -293,7 +293,7 @@ async fn a_missing_namespace_is_an_error_and_not_an_idle_key() -> Result<()> {
         ("digest hold acme/activity/ann", order, 1),
         ("digest preview acme/activity/ann", "", 1),
         ("recover acme/activity/ann", order, 1),
-        ("upkeep run", "", 1),
+        ("retention run", "", 1),
         // It was written down, and whoever looks at the window next follows it.
         ("preferences set acme/activity/ann --off promotion", order, 0),
     ] {

@@ -63,9 +63,9 @@ async fn an_event_sent_to_the_wrong_key_is_emitted_once_and_digested() -> Result
     assert_eq!(emitted, format!("dead letter {id}: emitted 1 event and 0 retracts to acme/activity/bo\n"));
     cli.flush(&bo).await?;
     cli.settled(&BTreeSet::from([bo.clone()]), MINUTE).await?;
-    let digests = lines(&cli, "digests list --tenant acme --type activity --user bo --json").await?;
+    let digests = lines(&cli, "digest list --tenant acme --type activity --user bo --json").await?;
     assert_eq!((digests.len(), &digests[0]["items"]), (1, &json!(1)), "{digests:?}");
-    let story = cli.run(&["digests", "show", digests[0]["digest_id"].as_str().context("no id")?]).await?;
+    let story = cli.run(&["digest", "show", digests[0]["digest_id"].as_str().context("no id")?]).await?;
     for expected in [": sent", "comment page  e1", &format!("dead_letter_emit by carol: {id}: ticket 812")] {
         assert!(story.contains(expected), "{expected:?} is not in {story}");
     }

@@ -44,14 +44,14 @@ async fn an_operator_finds_an_overdue_digest_and_who_moved_and_held_it() -> Resu
     }
 
     let attempted = async || {
-        let overdue = lines(&cli, "digests list --tenant acme --overdue --json").await?;
+        let overdue = lines(&cli, "digest list --tenant acme --overdue --json").await?;
         Ok(overdue.into_iter().find(|digest| digest["attempts"] == 1))
     };
     let overdue = eventually("an attempt to send the overdue digest", MINUTE, attempted).await?;
     assert_eq!((&overdue["state"], &overdue["items"]), (&"rendered".into(), &1.into()), "{overdue}");
     let id = overdue["digest_id"].as_str().context("no id")?;
 
-    let said = cli.run(&["digests", "show", id]).await?;
+    let said = cli.run(&["digest", "show", id]).await?;
     for expected in [
         "rendered, overdue",
         "acme/activity/ann",
@@ -65,14 +65,14 @@ async fn an_operator_finds_an_overdue_digest_and_who_moved_and_held_it() -> Resu
         assert!(said.contains(expected), "{expected:?} is not in {said}");
     }
     assert!(!said.contains('@'), "{said}");
-    let told = cli.run(&["digests", "show", id, "--addresses"]).await?;
+    let told = cli.run(&["digest", "show", id, "--addresses"]).await?;
     assert!(told.contains("ann@example.test"), "{told}");
-    let story = lines(&cli, &format!("digests show {id} --json")).await?.remove(0);
+    let story = lines(&cli, &format!("digest show {id} --json")).await?.remove(0);
     assert_eq!(story["events"]["rows"][0]["event_id"], "e1");
     assert_eq!(story["attempts"][0]["class"], "deferred");
     assert_eq!(story["message"]["envelope_to"], Value::Null);
 
-    let (code, _) = cli.ask(&["digests", "show", "00000000-0000-0000-0000-000000000000"]).await?;
+    let (code, _) = cli.ask(&["digest", "show", "00000000-0000-0000-0000-000000000000"]).await?;
     assert_eq!(code, 1);
     Ok(())
 }
@@ -88,11 +88,11 @@ async fn a_page_of_digests_ends_with_the_cursor_of_the_next() -> Result<()> {
     for key in &keys {
         events.emit(event(key, "e1")).await?;
     }
-    let sent = async || Ok((lines(&cli, "digests list --outcome sent --json").await?.len() == 3).then_some(()));
+    let sent = async || Ok((lines(&cli, "digest list --outcome sent --json").await?.len() == 3).then_some(()));
     eventually("three digests are sent", MINUTE, sent).await?;
-    let first = lines(&cli, "digests list --limit 2 --json").await?;
+    let first = lines(&cli, "digest list --limit 2 --json").await?;
     let next = first[2]["next"].as_str().context("no cursor")?;
-    let second = lines(&cli, &format!("digests list --limit 2 --json --after {next}")).await?;
+    let second = lines(&cli, &format!("digest list --limit 2 --json --after {next}")).await?;
     let ids = [&first[0], &first[1], &second[0]].map(|digest| digest["digest_id"].as_str());
     assert_eq!((second.len(), BTreeSet::from(ids).len()), (1, 3));
     Ok(())
@@ -103,8 +103,8 @@ async fn a_page_of_digests_ends_with_the_cursor_of_the_next() -> Result<()> {
 async fn the_audit_trail_comes_in_pages_and_without_addresses_unless_asked() -> Result<()> {
     let cli = CliEnv::start("after 1h").await?;
     let why = "call of ann@example.test";
-    cli.run(&["pause", "--where", "tenant=acme", "--by", "carol", "--why", why]).await?;
-    cli.run(&["resume", "--where", "tenant=acme", "--by", "dan", "--why", "ticket 812"]).await?;
+    cli.run(&["pause", "--filter", "tenant=acme", "--by", "carol", "--why", why]).await?;
+    cli.run(&["resume", "--filter", "tenant=acme", "--by", "dan", "--why", "ticket 812"]).await?;
     cli.run(&["consent", "withdraw", "acme/activity/ann", "--by", "carol"]).await?;
 
     let first = lines(&cli, "audit --tenant acme --limit 2 --json").await?;

@@ -192,7 +192,7 @@ async fn an_operator_pauses_and_resumes_a_tenant_by_the_command_line() -> Result
     cli.import(&[key.clone()].into()).await?;
     cli.start_worker()?;
     let paused =
-        cli.run(&["pause", "--where", "tenant=acme", "--by", "ann", "--why", "wrong prices", "--json"]).await?;
+        cli.run(&["pause", "--filter", "tenant=acme", "--by", "ann", "--why", "wrong prices", "--json"]).await?;
     let paused: Value = serde_json::from_str(&paused)?;
     assert_eq!((&paused["pause"]["tenant"], &paused["failed"]), (&"acme".into(), &0.into()), "{paused}");
 
@@ -209,12 +209,12 @@ async fn an_operator_pauses_and_resumes_a_tenant_by_the_command_line() -> Result
 
     // Visibility is a moment behind, and the command is meant to be run again.
     eventually("the resume reaches the key", MINUTE, async || {
-        let resume = ["resume", "--where", "tenant=acme", "--by", "carol", "--why", "prices fixed", "--rate", "100"];
+        let resume = ["resume", "--filter", "tenant=acme", "--by", "carol", "--why", "prices fixed", "--rate", "100"];
         Ok(cli.run(&resume).await?.contains("1 running workflow signalled, 0 failed").then_some(()))
     })
     .await?;
     wait_for_emails(&cli.relay, 1, MINUTE).await?;
-    assert_eq!(cli.run(&["pauses", "list"]).await?.trim(), "nothing is paused");
-    assert!(cli.run(&["pauses", "list", "--all"]).await?.contains("ended by carol"));
+    assert_eq!(cli.run(&["pause", "list"]).await?.trim(), "nothing is paused");
+    assert!(cli.run(&["pause", "list", "--all"]).await?.contains("ended by carol"));
     Ok(())
 }

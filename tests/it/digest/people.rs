@@ -111,7 +111,7 @@ async fn an_erasure_finds_who_is_only_in_a_run_of_whatever_kind() -> Result<()> 
     for user in ["collecting", "held", "ended", "paused"] {
         let of = format!("acme/activity/{user}");
         if user == "paused" {
-            cli.run(&[&["pause", "--where", "tenant=acme"], &by[..]].concat()).await?;
+            cli.run(&[&["pause", "--filter", "tenant=acme"], &by[..]].concat()).await?;
         }
         events.emit(v1::Event { actor: "MARK".to_owned(), ..event(&key("activity", user), "e1") }).await?;
         status_of(&cli, &of, |status| status["pending"] == 1).await?;
@@ -155,7 +155,7 @@ async fn an_erasure_finds_who_is_only_in_a_run_of_whatever_kind() -> Result<()> 
         assert!(!said.contains("\"events\":1"), "{user}: {said}");
     }
     cli.relay.heal();
-    cli.run(&["resume", "--where", "tenant=acme", "--why", "a test"]).await?;
+    cli.run(&["resume", "--filter", "tenant=acme", "--why", "a test"]).await?;
     let texts = "SELECT (SELECT COUNT(*) FROM events WHERE actor <> '' OR payload <> '{}')
                       + (SELECT COUNT(*) FROM messages WHERE length(bytes) > 0 OR subject <> '')
                       + (SELECT COUNT(*) FROM digests WHERE closed_at IS NULL)";

@@ -39,7 +39,7 @@ fn examples() -> Settings {
     let mut settings = settings("after 2s", "after 2s");
     for template in ["findings", "uploads"] {
         let cadence = settings.digests["activity"].cadence.clone();
-        let digest = DigestSettings { max_lines: 8, ..DigestSettings::new(template, cadence) };
+        let digest = DigestSettings { items_per_line: 8, ..DigestSettings::new(template, cadence) };
         settings.digests.insert(template.to_owned(), digest);
     }
     settings

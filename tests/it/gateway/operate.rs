@@ -67,7 +67,7 @@ async fn rows(api: &Api, path: &str) -> Result<Vec<Value>> {
 
 /// Waits for a digest with this outcome, and returns its id.
 async fn ended(api: &Api, user: &str, outcome: &str) -> Result<String> {
-    let path = format!("/v1/digests?type=activity&window=1h&user={user}&outcome={outcome}");
+    let path = format!("/v1/ledger/digests?type=activity&window=1h&user={user}&outcome={outcome}");
     let digest = async || Ok(rows(api, &path).await?.into_iter().next());
     let digest = eventually(outcome, MINUTE, digest).await?;
     Ok(digest["digest_id"].as_str().context("no id")?.to_owned())
@@ -142,13 +142,13 @@ async fn a_pause_stops_the_tenant_until_its_resume() -> Result<()> {
     let (cli, api) = start().await?;
     collect(&api, "ann").await?;
     let preview = act(&api, "/v1/digests/activity/ann/preview", Value::Null).await?;
-    assert_eq!((&preview["events"], &preview["but"]), (&json!(1), &Value::Null));
+    assert_eq!((&preview["events"], &preview["not_sent_because"]), (&json!(1), &Value::Null));
     assert!(preview["text"].as_str().is_some_and(|text| text.contains("Bob replied")), "{preview}");
     let at = "2126-12-01T08:00:00Z";
     let retimed = act(&api, "/v1/digests/activity/ann/retime", json!({"why": "later", "at": at})).await?;
     assert_eq!(retimed["due_at"], at);
 
-    let terms = json!({"where": "type=activity", "why": "wrong prices", "until": "2h"});
+    let terms = json!({"filter": "type=activity", "why": "wrong prices", "until": "2h"});
     let paused = act(&api, "/v1/pauses", terms).await?;
     let id = paused["pause"]["id"].as_str().context("no id")?;
     assert_eq!((&paused["pause"]["tenant"], &paused["pause"]["type"]), (&json!("acme"), &json!("activity")));

@@ -36,7 +36,7 @@ const MINUTE: Duration = Duration::from_mins(1);
 pub(super) fn with_links(address: &str) -> Result<Settings> {
     let mut settings = settings("after 1d", "after 1d");
     for digest in settings.digests.values_mut() {
-        digest.first_now = Some(Duration::from_hours(1));
+        digest.send_first = Some(Duration::from_hours(1));
     }
     settings.link_keys = Some("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA".parse()?);
     settings.pages.public_url = Some(format!("http://{address}"));

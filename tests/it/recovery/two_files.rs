@@ -29,13 +29,13 @@ async fn nothing_is_deleted_while_two_workers_have_other_retentions() -> Result<
     ensure!(count(cli.folder.path(), clock).await? == 2, "both have compared their clock with Temporal's");
     let (_, stats) = cli.ask(&["stats"]).await?;
     ensure!(stats.contains("nothing is deleted") && stats.contains("[retention]"), "{stats}");
-    let (code, report) = cli.ask(&["upkeep", "run"]).await?;
+    let (code, report) = cli.ask(&["retention", "run"]).await?;
     ensure!(code == 1, "upkeep runs: {report}");
     // A worker that ends takes its row with it, and nobody waits for a minute.
     signal(other.id().unwrap_or_default(), "TERM")?;
     ensure!(other.wait().await?.success(), "the other worker ends well");
     seen(&cli, 1).await?;
-    cli.run(&["upkeep", "run"]).await?;
+    cli.run(&["retention", "run"]).await?;
     let (_, stats) = cli.ask(&["stats"]).await?;
     ensure!(!stats.contains("differ"), "{stats}");
     Ok(())

@@ -46,7 +46,7 @@ async fn what_is_open_survives_the_move_from_sqlite_to_postgresql() -> Result<()
 
     emit(&cli, "ann").await?;
     cli.run(&["consent", "withdraw", "acme/activity/eve"]).await?;
-    cli.run(&["pause", "--where", "tenant=zeta", "--messages", "--why", "wrong prices"]).await?;
+    cli.run(&["pause", "--filter", "tenant=zeta", "--messages", "--why", "wrong prices"]).await?;
     let name = name_without_spread(|name| {
         MessageKey::new("zeta".to_owned(), name.to_owned()).map_or_else(|_| String::new(), |key| key.workflow_id())
     });
@@ -83,7 +83,7 @@ async fn what_is_open_survives_the_move_from_sqlite_to_postgresql() -> Result<()
     cli.ask(&["flush", "acme/activity/eve"]).await?;
     cli.settled(&[ann, eve].into(), MINUTE).await?;
     ensure!(mails(&cli, "dan") == 0, "its tenant is paused");
-    cli.run(&["resume", "--where", "tenant=zeta", "--why", "fixed"]).await?;
+    cli.run(&["resume", "--filter", "tenant=zeta", "--why", "fixed"]).await?;
     eventually("the message goes out", MINUTE, async || Ok((mails(&cli, "dan") == 1).then_some(()))).await?;
     let all = ["ann", "bob", "eve", "dan"].map(|user| mails(&cli, user));
     ensure!(all == [1, 1, 0, 1], "{all:?}");

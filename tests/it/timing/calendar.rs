@@ -138,13 +138,13 @@ async fn delays_by_category_match_the_second_drawing() -> Result<()> {
     Ok(())
 }
 
-/// `first_now` and `throttle`: the first at once, the next not before the throttle is over, then the cadence.
+/// `send_first` and `throttle`: the first at once, the next not before the throttle is over, then the cadence.
 #[needs(test_server)]
 #[tokio::test(flavor = "multi_thread")]
 async fn first_now_sends_at_once_and_the_throttle_delays_the_next() -> Result<()> {
     let mut settings = settings("after 10m", "instant");
     let activity = settings.digests.get_mut("activity").context("no such type")?;
-    (activity.first_now, activity.throttle) = (Some(Duration::from_hours(6)), Some(Duration::from_hours(1)));
+    (activity.send_first, activity.throttle) = (Some(Duration::from_hours(6)), Some(Duration::from_hours(1)));
     let env = TimeSkipping::start(settings).await?;
     let key = key("activity", "ann");
     let start = env.server.now().await?;
@@ -388,7 +388,7 @@ async fn a_cap_counts_all_digest_types_and_defers_what_exceeds_it() -> Result<()
 async fn a_cap_that_skips_ends_the_window_and_the_ledger_says_why() -> Result<()> {
     let mut settings = settings("after 1h", "instant");
     settings.cap = Some(DigestCap { most: 1, within: Duration::from_hours(23) });
-    settings.capped = OverLimit::Skip;
+    settings.on_cap = OverLimit::Skip;
     let env = TimeSkipping::start(settings).await?;
     let (first, skipped) = (key("activity", "ann"), key("alerts", "ann"));
     for (key, hours) in [(&first, 2), (&skipped, 25), (&skipped, 2)] {
@@ -458,7 +458,7 @@ async fn repetitions_that_follow_each_other_share_a_run() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_stays_open_for_its_linger_time_only() -> Result<()> {
     let mut settings = settings("after 1m", "instant");
-    settings.digests.get_mut("activity").context("no such type")?.linger = Some(Duration::from_mins(10));
+    settings.digests.get_mut("activity").context("no such type")?.keep_open = Some(Duration::from_mins(10));
     let env = TimeSkipping::start(settings).await?;
     let key = key("activity", "ann");
     let start = env.server.now().await?;

@@ -110,7 +110,7 @@ async fn a_changed_throttle_leaves_open_windows_alone() -> Result<()> {
         [(&mut after, "activity", OverLimit::Skip), (&mut before, "alerts", OverLimit::Defer)]
     {
         let digest = settings.digests.get_mut(digest_type).context("no such type")?;
-        (digest.throttle, digest.throttled) = (Some(HALF_A_DAY), throttled);
+        (digest.throttle, digest.on_throttle) = (Some(HALF_A_DAY), throttled);
     }
     let (kept, retimed) = (key("activity", "ann"), key("activity", "bo"));
     let (throttled, freed) = (key("alerts", "ann"), key("alerts", "bo"));
@@ -141,7 +141,7 @@ async fn a_changed_throttle_leaves_open_windows_alone() -> Result<()> {
 async fn a_changed_effect_of_the_cap_leaves_open_windows_alone() -> Result<()> {
     let cap = Some(DigestCap { most: 1, within: HALF_A_DAY });
     let before = Settings { cap, ..settings("after 1h", "after 1h") };
-    let after = Settings { capped: OverLimit::Skip, ..before.clone() };
+    let after = Settings { on_cap: OverLimit::Skip, ..before.clone() };
     let mut env = Env::start(before).await?;
     let (kept, retimed) = (key("alerts", "ann"), key("alerts", "bo"));
     for key in [&kept, &retimed] {

@@ -16,6 +16,7 @@ use crate::{
     Config,
     args::{RequiredReason, default_login, parse_future_time},
     client::{self, explain_unanswered},
+    commands::digests,
     error::UsageError,
     phrases::{format_count, local, nothing_pending},
     storage,
@@ -26,6 +27,10 @@ pub(crate) mod preview;
 
 const EXAMPLES: &str = "\
 Examples:
+  tidings digest list --overdue                     what should have gone out by now?
+  tidings digest list --tenant acme --user ann      what did ann get?
+  tidings digest show 0192f0c1-7a55-5e0c-8f0e-2b1c93f46a52
+                                                    why did it go out when it did?
   tidings digest hold acme/activity/ann --why 'wrong prices in the events' --until 2h
   tidings digest release acme/activity/ann --why 'prices fixed'
   tidings digest drop acme/activity/ann --why 'the events were a test'
@@ -36,17 +41,19 @@ A command does nothing to a key with nothing pending, and says so. The audit tra
 In a part of the key, / is written %2F and % is written %25.
 
 Many keys at once:
-  tidings digest hold --where 'tenant=acme and type=alerts' --why 'ticket 812' --dry-run
-  tidings digest hold --where 'tenant=acme and type=alerts' --why 'ticket 812' --rate 50
+  tidings digest hold --filter 'tenant=acme and type=alerts' --why 'ticket 812' --dry-run
+  tidings digest hold --filter 'tenant=acme and type=alerts' --why 'ticket 812' --rate 50
 
---where finds keys whose workflow runs, under each name of the tenant and the type. After a failure, run the command again: completed keys do not change.";
+--filter finds keys whose workflow runs, under each name of the tenant and the type. After a failure, run the command again: completed keys do not change.";
 
 /// The commands.
 #[derive(Debug, Subcommand)]
 #[command(after_help = EXAMPLES)]
 pub enum DigestCommand {
+    #[command(flatten)]
+    Ledger(digests::DigestLedgerCommand),
     /// Sends pending events now; a hold, a pause, consent and suppressions still hold
-    #[command(after_help = "Example: tidings digest flush --where 'type=alerts' --why 'ticket 812'")]
+    #[command(after_help = "Example: tidings digest flush --filter 'type=alerts' --why 'ticket 812'")]
     Flush(DigestCommandOptions),
     /// Collects events, but sends nothing until the hold ends
     #[command(after_help = "Example: tidings digest hold acme/activity/ann --why 'wrong prices' --until 2h")]
@@ -58,7 +65,7 @@ pub enum DigestCommand {
         until: Option<Timestamp>,
     },
     /// Ends a hold; overdue events of one key go out at once, those of many keys over `spread`
-    #[command(after_help = "Example: tidings digest release --where 'tenant=acme' --why 'prices fixed'")]
+    #[command(after_help = "Example: tidings digest release --filter 'tenant=acme' --why 'prices fixed'")]
     Release(DigestCommandOptions),
     /// Drops pending events and the digest in delivery; the ledger keeps the events
     #[command(after_help = "Example: tidings digest drop acme/activity/ann --why 'the events were a test'")]
@@ -66,7 +73,7 @@ pub enum DigestCommand {
     /// Gives pending events another deadline
     #[command(after_help = "Examples:\n  \
         tidings digest retime acme/activity/ann --why 'not in the night' --at 2026-12-01T08:00:00Z\n  \
-        tidings digest retime --where 'type=activity' --why 'the new cadence, at once'")]
+        tidings digest retime --filter 'type=activity' --why 'the new cadence, at once'")]
     Retime {
         #[command(flatten)]
         options: DigestCommandOptions,
@@ -88,13 +95,13 @@ pub struct DigestCommandOptions {
     #[arg(value_name = "TENANT/TYPE/USER", required_unless_present = "filter", conflicts_with = "filter")]
     key: Option<Key>,
     /// Instead of one key: all with this tenant, type and user, as in `tenant=acme and type=alerts`
-    #[arg(long = "where", id = "filter", value_name = "WORDS")]
+    #[arg(long, value_name = "WORDS")]
     filter: Option<KeyFilter>,
     // `requires` alone is not enough: clap waives a required argument that conflicts with a given one.
-    /// Only list the keys; with --where
+    /// Only list the keys; with --filter
     #[arg(long, requires = "filter", conflicts_with = "key")]
     dry_run: bool,
-    /// Keys per second, at most 1000; with --where
+    /// Keys per second, at most 1000; with --filter
     #[arg(long, value_name = "N", requires = "filter", conflicts_with = "key", default_value = "10")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
     rate: u32,
@@ -109,7 +116,7 @@ pub struct DigestCommandOptions {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     tidings digest reopen acme/activity/ann 0192f0c1-7a55-5e0c-8f0e-2b1c93f46a52 --why 'dropped by mistake'\n\n\
-    `tidings digests list` has the ids. The digest goes out under its own id with the events that it has, \
+    `tidings digest list` has the ids. The digest goes out under its own id with the events that it has, \
     and nothing new.")]
 pub struct ReopenOptions {
     /// The key
@@ -130,6 +137,7 @@ pub struct ReopenOptions {
 /// Returns `false` if a key failed or a digest was not reopened.
 pub(crate) async fn run(command: DigestCommand, config: &Config) -> anyhow::Result<bool> {
     let (options, task) = match command {
+        DigestCommand::Ledger(command) => return digests::run(command, config).await,
         DigestCommand::Flush(options) => (options, JobTask::Flush),
         DigestCommand::Hold { options, until } => (options, JobTask::Hold { until }),
         DigestCommand::Release(options) => (options, JobTask::Release),
@@ -144,7 +152,7 @@ pub(crate) async fn run(command: DigestCommand, config: &Config) -> anyhow::Resu
         (Some(key), _) => send_to_key(config, &key, &task, order, json).await,
         (None, Some(filter)) if dry_run => bulk::list(config, &filter, json).await,
         (None, Some(filter)) => bulk::run(config, &filter, &task, &order, rate, json).await,
-        (None, None) => Err(UsageError("name a key, or several with --where".to_owned()).into()),
+        (None, None) => Err(UsageError("name a key, or several with --filter".to_owned()).into()),
     }
 }
 

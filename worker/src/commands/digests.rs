@@ -1,4 +1,4 @@
-//! `tidings digests`: digests from the ledger.
+//! `tidings digest list` and `show`: digests from the ledger.
 
 use std::fmt::Write as _;
 
@@ -22,28 +22,17 @@ use crate::{
     storage,
 };
 
-const EXAMPLES: &str = "\
-Examples:
-  tidings digests list --overdue                    what should have gone out by now?
-  tidings digests list --tenant acme --user ann     what did ann get?
-  tidings digests list --outcome failed --since 2d
-  tidings digests show 0192f0c1-7a55-5e0c-8f0e-2b1c93f46a52
-                                                    why did it go out when it did?
-
-A window that collects is in the ledger only if some of its events are stashed; see tidings status KEY.";
-
-/// The commands.
 #[derive(Debug, clap::Subcommand)]
-#[command(after_help = EXAMPLES)]
 pub enum DigestLedgerCommand {
     /// Lists digests, the latest window first
     #[command(after_help = "Examples:\n  \
-        tidings digests list --overdue --json\n  \
-        tidings digests list --tenant acme --type alerts --outcome failed --since 2d --limit 500\n\n\
+        tidings digest list --overdue --json\n  \
+        tidings digest list --tenant acme --type alerts --outcome failed --since 2d --limit 500\n\n\
+        A window that collects is in the ledger only if some of its events are stashed; see tidings status KEY.\n\
         A page that is not the last one ends with a cursor for --after.")]
     List(DigestListOptions),
     /// Shows a digest: its events, each step that moved its time, who did what, message and attempts
-    #[command(after_help = "Example: tidings digests show 0192f0c1-7a55-5e0c-8f0e-2b1c93f46a52")]
+    #[command(after_help = "Example: tidings digest show 0192f0c1-7a55-5e0c-8f0e-2b1c93f46a52")]
     Show(DigestShowOptions),
 }
 
@@ -113,7 +102,7 @@ async fn show(options: DigestShowOptions, config: &Config) -> anyhow::Result<boo
     let DigestShowOptions { digest_id, page, addresses, json: as_json } = options;
     let store = storage::open(&config.database_url).await?;
     let Some(story) = digest_story(&*store, None, digest_id, &page.into(), addresses).await? else {
-        anstream::eprintln!("the ledger has no digest {digest_id}; see tidings digests list");
+        anstream::eprintln!("the ledger has no digest {digest_id}; see tidings digest list");
         return Ok(false);
     };
     anstream::println!("{}", if as_json { json!(story).to_string() } else { story_in_words(&story, Timestamp::now()) });

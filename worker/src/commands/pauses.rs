@@ -1,4 +1,4 @@
-//! `tidings pause`, `tidings resume` and `tidings pauses` (rule 35).
+//! `tidings pause` and `tidings resume` (rule 35).
 //!
 //! The store is authoritative; signals only speed this up. If one is lost, the key shows the pause later, and
 //! after a resume it will notice when it next checks the store, within an hour.
@@ -31,33 +31,32 @@ use crate::{
 
 const PAUSE_HELP: &str = "\
 Examples:
-  tidings pause --where 'tenant=acme and type=alerts' --why 'wrong prices' --until 2h
-  tidings pause --where tenant=acme --why 'ticket 812' --messages
-  tidings pause --where type=alerts --why 'broken template'
-  tidings pause --where all --why 'the relay leaks addresses'
+  tidings pause --filter 'tenant=acme and type=alerts' --why 'wrong prices' --until 2h
+  tidings pause --filter tenant=acme --why 'ticket 812' --messages
+  tidings pause --filter type=alerts --why 'broken template'
+  tidings pause --filter all --why 'the relay leaks addresses'
 
 A pause covers what is open and what comes. Events collect, and no attempt starts; an attempt past the dot ends normally. A flush
 and an urgent event wait, too. With --messages the tenant's single messages wait as well, bulk and transactional: codes and
-invoices included. A second pause of the same --where replaces the first.
+invoices included. A second pause of the same --filter replaces the first.
 
 To stop one user, hold the key: tidings digest hold KEY --why TEXT. The command signals the running keys at --rate, so that each
 one shows the pause at once. After a failure, run the command again.";
 
 const RESUME_HELP: &str = "\
 Examples:
-  tidings resume --where 'tenant=acme and type=alerts' --why 'prices fixed'
+  tidings resume --filter 'tenant=acme and type=alerts' --why 'prices fixed'
   tidings resume --id 0192f0c1-7a55-4e0c-8f0e-2b1c93f46a52 --why 'prices fixed'
 
-A resume ends exactly the pause of this --where; see `tidings pauses list`. The keys that wait are signalled at --rate. Each one
+A resume ends exactly the pause of this --filter; see `tidings pause list`. The keys that wait are signalled at --rate. Each one
 waits for its share of the digest type's `spread`, or of one minute, and sends what is overdue. A key that no signal reaches
 looks by itself within an hour. After a failure, run the command again.";
 
 /// The scope and the terms of a pause.
 #[derive(Debug, clap::Args)]
-#[command(after_help = PAUSE_HELP)]
 pub struct PauseOptions {
     /// The keys: `tenant=`, `type=` or both joined by `and`, or `all`
-    #[arg(long = "where", value_name = "WORDS", value_parser = parse_scope)]
+    #[arg(long = "filter", value_name = "WORDS", value_parser = parse_scope)]
     scope: PauseScope,
     /// The end of the pause: a time as in RFC 3339, or a span from now as in `2h 30m` or `14d` [default: until a resume]
     #[arg(long, value_name = "TIME", value_parser = parse_future_time, allow_hyphen_values = true)]
@@ -74,9 +73,9 @@ pub struct PauseOptions {
 #[command(after_help = RESUME_HELP)]
 pub struct ResumeOptions {
     /// The keys, as in the command that paused them
-    #[arg(long = "where", value_name = "WORDS", value_parser = parse_scope, required_unless_present = "id")]
+    #[arg(long = "filter", value_name = "WORDS", value_parser = parse_scope, required_unless_present = "id")]
     scope: Option<PauseScope>,
-    /// The id of the pause, from `tidings pauses list`
+    /// The id of the pause, from `tidings pause list`
     #[arg(long, value_name = "ID", conflicts_with = "scope")]
     id: Option<Uuid>,
     #[command(flatten)]
@@ -95,11 +94,47 @@ struct PauseCommonOptions {
     json: bool,
 }
 
-/// The commands.
+/// `tidings pause --filter ...`, or `tidings pause list`.
+#[derive(Debug)]
+pub enum PauseCommand {
+    Start(PauseOptions),
+    List(PausesCommand),
+}
+
+// clap's derive cannot make options with flattened parts optional beside a subcommand.
+impl clap::FromArgMatches for PauseCommand {
+    fn from_arg_matches(matches: &clap::ArgMatches) -> Result<Self, clap::Error> {
+        match matches.subcommand() {
+            Some(_) => PausesCommand::from_arg_matches(matches).map(Self::List),
+            None => PauseOptions::from_arg_matches(matches).map(Self::Start),
+        }
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &clap::ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl clap::Args for PauseCommand {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        <PausesCommand as clap::Subcommand>::augment_subcommands(<PauseOptions as clap::Args>::augment_args(command))
+            .subcommand_required(false)
+            .arg_required_else_help(false)
+            .args_conflicts_with_subcommands(true)
+            .subcommand_negates_reqs(true)
+            .after_help(PAUSE_HELP)
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
 #[derive(Debug, clap::Subcommand)]
 pub enum PausesCommand {
     /// Lists the pauses in force: who, since when, until when and why
-    #[command(after_help = "Examples:\n  tidings pauses list\n  tidings pauses list --all --json")]
+    #[command(after_help = "Examples:\n  tidings pause list\n  tidings pause list --all --json")]
     List {
         /// Also those that have ended
         #[arg(long)]
@@ -110,11 +145,18 @@ pub enum PausesCommand {
     },
 }
 
-/// Returns `false` if the pause is in force but a signal failed.
-pub(crate) async fn pause(options: PauseOptions, config: &Config) -> anyhow::Result<bool> {
+/// Returns `false` if a pause is in force but a signal failed.
+pub(crate) async fn run(command: PauseCommand, config: &Config) -> anyhow::Result<bool> {
+    match command {
+        PauseCommand::List(PausesCommand::List { all, json }) => list(all, json, config).await,
+        PauseCommand::Start(options) => pause(options, config).await,
+    }
+}
+
+async fn pause(options: PauseOptions, config: &Config) -> anyhow::Result<bool> {
     let PauseOptions { scope, until, messages, common } = options;
     if messages && scope.tenant.is_none() && scope.digest_type.is_some() {
-        let why = "--messages: single messages have no digest type; name their tenant, as in --where tenant=acme";
+        let why = "--messages: single messages have no digest type; name their tenant, as in --filter tenant=acme";
         return Err(UsageError(why.to_owned()).into());
     }
     let order = common.reason.into_order()?;
@@ -148,7 +190,7 @@ pub(crate) async fn resume(options: ResumeOptions, config: &Config) -> anyhow::R
         (None, id) => {
             let id = id.unwrap_or_default();
             let found = by_id(&*store, id).await?;
-            Some(found.ok_or_else(|| UsageError(format!("there is no pause {id}; see tidings pauses list --all")))?)
+            Some(found.ok_or_else(|| UsageError(format!("there is no pause {id}; see tidings pause list --all")))?)
         }
     };
     let Some(known) = known else {
@@ -168,7 +210,7 @@ pub(crate) async fn resume(options: ResumeOptions, config: &Config) -> anyhow::R
     Ok(print_signals(&woken, common.json, &json!({"ended": ended, "still": still})))
 }
 
-pub(crate) async fn run(PausesCommand::List { all, json }: PausesCommand, config: &Config) -> anyhow::Result<bool> {
+async fn list(all: bool, json: bool, config: &Config) -> anyhow::Result<bool> {
     let pauses = storage::open(&config.database_url).await?.pauses(all, Timestamp::now()).await?;
     for pause in &pauses {
         anstream::println!("{}", if json { json!(pause).to_string() } else { pause_line(pause) });

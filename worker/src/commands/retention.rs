@@ -1,4 +1,4 @@
-//! `tidings upkeep`: the nightly upkeep by hand.
+//! `tidings retention`: the nightly upkeep by hand.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -26,11 +26,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The commands about what is kept for a time only.
 #[derive(Debug, clap::Subcommand)]
-pub enum UpkeepCommand {
+pub enum RetentionCommand {
     /// Deletes what is older than [retention] says, into the archive where there is one, as it happens every night
     #[command(after_help = "Examples:\n  \
-        tidings upkeep run --dry-run\n  \
-        tidings upkeep run\n\n\
+        tidings retention run --dry-run\n  \
+        tidings retention run\n\n\
         If upkeep is running already, this command waits for it. Ctrl-C stops the waiting, not the upkeep.")]
     Run {
         /// Only counts what would be deleted
@@ -42,7 +42,7 @@ pub enum UpkeepCommand {
     },
     /// Forgets a folder of an archive whose files are gone or moved, so that no erasure asks for it
     #[command(after_help = "Example:\n  \
-        tidings upkeep forget-archive /var/lib/tidings/old --why 'its files were deleted on 24 November'\n\n\
+        tidings retention forget-archive /var/lib/tidings/old --why 'its files were deleted on 24 November'\n\n\
         The store remembers each folder that was archived to. An erasure that cannot see one of them exits with 1. Files that were moved\n\
         have lines of erased people still: make them visible under the path, with a mount or a link, instead.")]
     ForgetArchive {
@@ -55,15 +55,15 @@ pub enum UpkeepCommand {
 }
 
 /// Returns `false` if nothing was archived to the folder.
-pub(crate) async fn run(command: UpkeepCommand, config: &Config) -> anyhow::Result<bool> {
+pub(crate) async fn run(command: RetentionCommand, config: &Config) -> anyhow::Result<bool> {
     match command {
-        UpkeepCommand::Run { dry_run: true, json } => count_expired(config, json).await?,
-        UpkeepCommand::Run { dry_run: false, json } => {
+        RetentionCommand::Run { dry_run: true, json } => count_expired(config, json).await?,
+        RetentionCommand::Run { dry_run: false, json } => {
             let report = run_upkeep(config).await?;
             let shown = if json { serde_json::to_string_pretty(&report)? } else { report.to_string() };
             anstream::println!("{shown}");
         }
-        UpkeepCommand::ForgetArchive { folder, reason } => return forget_archive(folder, reason, config).await,
+        RetentionCommand::ForgetArchive { folder, reason } => return forget_archive(folder, reason, config).await,
     }
     Ok(true)
 }

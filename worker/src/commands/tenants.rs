@@ -92,7 +92,7 @@ pub(crate) async fn run(TenantsCommand::End(options): TenantsCommand, config: &C
     for folder in &ended.unreachable_archives {
         anstream::eprintln!(
             "this machine does not have the archive {folder}, which may have lines about people of {tenant}: run the command where it is, \
-             or forget the folder with tidings upkeep forget-archive if its files are gone"
+             or forget the folder with tidings retention forget-archive if its files are gone"
         );
     }
     Ok(ended.is_complete())
@@ -104,7 +104,7 @@ fn in_words(tenant: &str, ended: &TenantEndResult) -> String {
     let lines: String = counts.map(|(name, count)| format!("\n  {}: {count}", name.replace('_', " "))).collect();
     format!(
         "{tenant}: ended\n  people: {people}\n  tokens of the api: {tokens}{lines}\n\
-         kept: the pause of the tenant, which `tidings resume --where tenant={tenant}` ends; audit entries; ids, times and ends"
+         kept: the pause of the tenant, which `tidings resume --filter tenant={tenant}` ends; audit entries; ids, times and ends"
     )
 }
 

@@ -37,10 +37,10 @@ table! {
         cadence: text(parse_cadence);
         delay: entries(words::parse_duration, "what `delay` does not name waits as `cadence` says"),
             shown category::current_entries(&digest.delay, digest).collect::<BTreeMap<_, _>>().show();
-        first_now: text(words::parse_duration);
+        send_first: text(words::parse_duration);
         throttle: text(words::parse_duration);
-        throttled: text(over_limit), shown digest.throttle.and_then(|_| digest.throttled.name().show());
-        linger: text(words::parse_duration);
+        on_throttle: text(over_limit), shown digest.throttle.and_then(|_| digest.on_throttle.name().show());
+        keep_open: text(words::parse_duration);
         undo: text(parse_undo);
         adapt: apart(RawFlag);
         choices: list(parse_choices), shown None;
@@ -49,8 +49,8 @@ table! {
         spread: text(parse_spread);
         quiet: list(parse_quiet);
         template: apart(RawText);
-        max_items: number(whole(u32::MAX));
-        max_lines: number(whole(DigestSettings::MOST_LINES));
+        lines_per_message: number(whole(u32::MAX));
+        items_per_line: number(whole(DigestSettings::MAX_ITEMS_PER_LINE));
         max_events: number(whole(u32::MAX));
         min_count: apart(RawNumber) in category.others.min_count;
         max_age: apart(RawText) in category.others.max_age;

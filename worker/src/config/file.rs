@@ -63,7 +63,7 @@ pub(super) struct RawConfig {
 #[derive(Clone, Copy, Debug)]
 pub struct RecipientLimits {
     pub cap: Option<DigestCap>,
-    pub capped: OverLimit,
+    pub on_cap: OverLimit,
     /// Suppress an address after this many consecutive soft bounces.
     pub soft_bounces: u32,
 }
@@ -72,7 +72,7 @@ table! {
     /// The keys of `[recipients]`.
     struct RawRecipients for recipients: RecipientLimits, read() {
         cap: text(parse_cap);
-        capped: text(digest::over_limit), shown recipients.cap.and_then(|_| recipients.capped.name().show());
+        on_cap: text(digest::over_limit), shown recipients.cap.and_then(|_| recipients.on_cap.name().show());
         soft_bounces: number(whole(u32::MAX));
     }
 }
@@ -113,8 +113,8 @@ impl RawConfig {
             stream::check_relays(&all, &self.relay, self.smtp_url.as_ref(), checks);
         }
         let names = self.former_names(checks);
-        let (cap, capped, soft_bounces) = (None, OverLimit::default(), Settings::SOFT_BOUNCES);
-        let mut recipients = RecipientLimits { cap, capped, soft_bounces };
+        let (cap, on_cap, soft_bounces) = (None, OverLimit::default(), Settings::SOFT_BOUNCES);
+        let mut recipients = RecipientLimits { cap, on_cap, soft_bounces };
         self.recipients.read("recipients", &mut recipients, checks);
         let directory = self.directory.as_ref().and_then(|raw| directory::check_directory(raw, checks));
         let mut inbox = InboxLimits::default();

@@ -4,7 +4,10 @@
 use std::{fmt, ops::Range, path::Path};
 
 use serde::de::DeserializeOwned;
-use tidings_model::nearest_name;
+use tidings_model::{
+    changed_names::{NamePlace, current_name},
+    nearest_name,
+};
 use toml::{
     Spanned,
     de::{DeTable, DeValue, Deserializer},
@@ -153,8 +156,12 @@ fn reword_message(message: &str) -> String {
     match names.next() {
         Some(unknown) if message.starts_with("unknown field") => {
             let known: Vec<_> = names.collect();
-            let nearest = nearest_name(unknown, known.iter().copied());
-            let meant = nearest.map(|name| format!("did you mean {name:?}? ")).unwrap_or_default();
+            let meant = match current_name(NamePlace::Key, unknown).filter(|name| known.contains(name)) {
+                Some(name) => format!("it is called {name:?} now. "),
+                None => nearest_name(unknown, known.iter().copied())
+                    .map(|name| format!("did you mean {name:?}? "))
+                    .unwrap_or_default(),
+            };
             format!("no such key; {meant}There are: {}", known.join(", "))
         }
         _ => message.to_owned(),

@@ -90,7 +90,10 @@ fn an_error_names_line_key_value_and_remedy() {
             "[digest.a]\ncadence = \"instant\"\nzone = \"xyz\"",
             "tidings.toml:3: digest.a.zone = \"xyz\": is not an IANA time zone",
         ),
-        ("[digest.a]\ncadence = \"instant\"\nmax_items = 0", "digest.a.max_items = \"0\": write a whole number from 1"),
+        (
+            "[digest.a]\ncadence = \"instant\"\nlines_per_message = 0",
+            "digest.a.lines_per_message = \"0\": write a whole number from 1",
+        ),
         ("[digest.a]\ncadence = \"instant\"\nmore_url = \"ftp://x\"", "\"ftp\" is neither http nor https"),
         ("[digest.a]\ncadence = \"monthly 32 08:00\"", "08:00\": \"32\" is not a day of the month; write 1 to 31"),
         (
@@ -101,16 +104,19 @@ fn an_error_names_line_key_value_and_remedy() {
             "[digest.a]\ncadence = \"instant\"\ndelay.share = \"2\"",
             "tidings.toml:3: digest.a.delay.share = \"2\": \"2\" is not a duration",
         ),
-        ("[digest.a]\ncadence = \"instant\"\nfirst_now = \"6\"", "digest.a.first_now = \"6\": \"6\" is not a duration"),
-        ("[digest.a]\ncadence = \"instant\"\nthrottle = \"99d\"", "digest.a.throttle = \"99d\": "),
-        ("[digest.a]\ncadence = \"instant\"\nlinger = \"x\"", "digest.a.linger = \"x\": \"x\" is not a duration"),
         (
-            "[digest.a]\ncadence = \"instant\"\nthrottled = \"drop\"",
-            "tidings.toml:3: digest.a.throttled = \"drop\": is not an effect of a limit; write \"defer\"",
+            "[digest.a]\ncadence = \"instant\"\nsend_first = \"6\"",
+            "digest.a.send_first = \"6\": \"6\" is not a duration",
+        ),
+        ("[digest.a]\ncadence = \"instant\"\nthrottle = \"99d\"", "digest.a.throttle = \"99d\": "),
+        ("[digest.a]\ncadence = \"instant\"\nkeep_open = \"x\"", "digest.a.keep_open = \"x\": \"x\" is not a duration"),
+        (
+            "[digest.a]\ncadence = \"instant\"\non_throttle = \"drop\"",
+            "tidings.toml:3: digest.a.on_throttle = \"drop\": is not an effect of a limit; write \"defer\"",
         ),
         (
-            "[recipients]\ncapped = \"drop\"",
-            "tidings.toml:2: recipients.capped = \"drop\": is not an effect of a limit; write \"defer\"",
+            "[recipients]\non_cap = \"drop\"",
+            "tidings.toml:2: recipients.on_cap = \"drop\": is not an effect of a limit; write \"defer\"",
         ),
         (
             "[digest.a]\ncadence = \"instant\"\nchoices = [\"daily\",\n\"weekly moon 08:00\"]",
@@ -150,6 +156,15 @@ fn an_error_names_line_key_value_and_remedy() {
             "[digest.a]\ncadence = \"instant\"\nquiet = [\"22:00-07:00\", \"07:00-22:00\"]",
             "tidings.toml:3: digest.a.quiet = \"22:00-07:00, 07:00-22:00\": covers the whole week",
         ),
+    ] {
+        let found = problems_of(text);
+        assert!(found.contains(said), "{text:?}\n  says {found}\n  not  {said}");
+    }
+}
+
+#[test]
+fn an_error_about_a_type_or_an_address_names_its_remedy() {
+    for (text, said) in [
         ("[digest.a]\nquiet = \"22:00-07:00\"", "tidings.toml:2: quiet: invalid type: string, expected"),
         ("relay.a = \"smtp://u:p@b\"", "tidings.toml:1: relay.a: invalid type: string, expected struct"),
         ("[digest.a]\n", "tidings.toml:1: digest.a.cadence: is missing; write for example \"daily 08:00\""),
@@ -179,6 +194,16 @@ fn an_error_names_line_key_value_and_remedy() {
         assert!(found.contains(said), "{text:?}\n  says {found}\n  not  {said}");
         assert!(!found.contains("hunter2"), "{found}");
     }
+}
+
+#[test]
+fn a_former_key_is_an_error_that_names_todays() {
+    for (former, current) in [("max_lines = 3", "items_per_line"), ("throttled = \"skip\"", "on_throttle")] {
+        let found = problems_of(&format!("[digest.a]\ncadence = \"instant\"\n{former}"));
+        assert!(found.contains(&format!("no such key; it is called {current:?} now")), "{found}");
+    }
+    let found = problems_of("[recipients]\ncapped = \"skip\"");
+    assert!(found.contains("no such key; it is called \"on_cap\" now"), "{found}");
 }
 
 #[test]
@@ -233,7 +258,7 @@ fn all_problems_are_reported_at_once() {
 #[test]
 fn an_inherited_problem_is_reported_once_at_its_origin() {
     let tenants = "[tenant.x]\nzone = \"w\"\n[tenant.x.digest.a]\nspread = \"y\"\n[tenant.y]\nzone = \"UTC\"";
-    let found = problems_of(&format!("[digest.a]\ncadence = \"x\"\n[digest.b]\nmax_items = 0\n{tenants}"));
+    let found = problems_of(&format!("[digest.a]\ncadence = \"x\"\n[digest.b]\nlines_per_message = 0\n{tenants}"));
     let said: Vec<_> = found.lines().filter_map(|line| line.split(" = ").next()).collect();
     let missing = "tidings.toml:3: digest.b.cadence: is missing; write for example \"daily 08:00\"";
     assert_eq!(
@@ -241,7 +266,7 @@ fn an_inherited_problem_is_reported_once_at_its_origin() {
         [
             "tidings.toml:2: digest.a.cadence",
             missing,
-            "tidings.toml:4: digest.b.max_items",
+            "tidings.toml:4: digest.b.lines_per_message",
             "tidings.toml:6: tenant.x.zone",
             "tidings.toml:8: tenant.x.digest.a.spread",
         ],
@@ -252,7 +277,7 @@ fn an_inherited_problem_is_reported_once_at_its_origin() {
 #[test]
 fn a_tenant_overrides_single_keys_and_inherits_the_rest() {
     let config = read(
-        "[recipients]\ncap = \"5 in 1d\"\ncapped = \"skip\"\nsoft_bounces = 3\n[digest.a]\ncadence = \"instant\"\nzone = \"Asia/Tokyo\"\ndelay.share = \"1m\"\n\
+        "[recipients]\ncap = \"5 in 1d\"\non_cap = \"skip\"\nsoft_bounces = 3\n[digest.a]\ncadence = \"instant\"\nzone = \"Asia/Tokyo\"\ndelay.share = \"1m\"\n\
          [digest.b]\ncadence = \"hourly\"\n[tenant.x]\nzone = \"Europe/Berlin\"\n\
          [tenant.x.digest.a]\ndelay.comment = \"2m\"\nzone = \"UTC\"\n[tenant.y.digest.b]\ncadence = \"daily 08:00\"",
         &[],
@@ -274,7 +299,7 @@ fn a_tenant_overrides_single_keys_and_inherits_the_rest() {
     let delays: Vec<_> = settings.digest(&"x/a/ann".parse().unwrap()).unwrap().delay.keys().cloned().collect();
     assert_eq!(delays, ["comment", "share"]);
     assert_eq!((settings.cap.unwrap().to_string().as_str(), settings.soft_bounces), ("5 in 1d", 3));
-    assert_eq!(settings.capped, OverLimit::Skip);
+    assert_eq!(settings.on_cap, OverLimit::Skip);
 }
 
 #[test]

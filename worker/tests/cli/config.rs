@@ -21,7 +21,7 @@ fn config_check_prints_what_is_in_force_without_passwords() {
 
     let (code, out, _) = run(folder.path(), &["config", "check", "--json"], "");
     let json: serde_json::Value = serde_json::from_str(&out).unwrap();
-    assert_eq!((code, &json["digest"]["activity"]["max_items"]), (0, &50.into()));
+    assert_eq!((code, &json["digest"]["activity"]["lines_per_message"]), (0, &50.into()));
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn a_tenants_settings_are_shown_with_their_origins() {
         "value": "Acme <news@acme.example>", "key": "tenant.acme.mail.from", "place": "tidings.toml:9",
     });
     assert_eq!((code, &json["tenant"], &json["stream"]["bulk"]["from"]), (0, &"acme".into(), &from));
-    assert_eq!(json["digest"]["activity"]["max_items"], serde_json::json!({"value": 50}));
+    assert_eq!(json["digest"]["activity"]["lines_per_message"], serde_json::json!({"value": 50}));
 
     let (code, out, error) = run(folder.path(), &["config", "check", "--tenant", "acne"], "");
     assert_eq!((code, out.as_str()), (2, ""));

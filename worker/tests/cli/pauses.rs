@@ -20,7 +20,7 @@ async fn migrated() -> TempDir {
 }
 
 fn listed(folder: &TempDir, options: &[&str]) -> Vec<Value> {
-    let (code, out, error) = run(folder.path(), &[&["pauses", "list", "--json"], options].concat(), "");
+    let (code, out, error) = run(folder.path(), &[&["pause", "list", "--json"], options].concat(), "");
     assert_eq!(code, 0, "{error}");
     out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
@@ -28,7 +28,7 @@ fn listed(folder: &TempDir, options: &[&str]) -> Vec<Value> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pause_is_in_force_although_temporal_is_away() {
     let folder = migrated().await;
-    let pause = [&["pause", "--where", "tenant=acme and type=activity", "--until", "2h"], &BY[..]].concat();
+    let pause = [&["pause", "--filter", "tenant=acme and type=activity", "--until", "2h"], &BY[..]].concat();
     let (code, out, error) = run(folder.path(), &pause, "");
     assert_eq!(code, 1, "{error}");
     assert!(out.contains("tenant=acme and type=activity  paused by ann since "), "{out}");
@@ -52,7 +52,7 @@ async fn a_pause_is_in_force_although_temporal_is_away() {
     assert_eq!(out, "tenant=acme and type=activity is resumed\n");
     assert!(listed(&folder, &[]).is_empty());
     assert_eq!(listed(&folder, &["--all"])[0]["ended"]["by"], "ann");
-    let (_, out, _) = run(folder.path(), &["pauses", "list"], "");
+    let (_, out, _) = run(folder.path(), &["pause", "list"], "");
     assert_eq!(out, "nothing is paused\n");
     // Again, for the keys that no signal reached.
     let (code, out, _) = run(folder.path(), &[&["resume", "--id", id], &BY[..]].concat(), "");
@@ -63,13 +63,13 @@ async fn a_pause_is_in_force_although_temporal_is_away() {
 async fn a_resume_names_the_pauses_that_still_stop_its_keys() {
     let folder = migrated().await;
     for words in ["all", "tenant=acme", "tenant=zeta", "type=alrts"] {
-        let (_, _, error) = run(folder.path(), &[&["pause", "--where", words], &BY[..]].concat(), "");
+        let (_, _, error) = run(folder.path(), &[&["pause", "--filter", words], &BY[..]].concat(), "");
         assert_eq!(error.contains("no [digest.alrts]"), words == "type=alrts", "{error}");
     }
-    let (_, out, error) = run(folder.path(), &[&["resume", "--where", "tenant=acme"], &BY[..]].concat(), "");
+    let (_, out, error) = run(folder.path(), &[&["resume", "--filter", "tenant=acme"], &BY[..]].concat(), "");
     assert_eq!(out, "tenant=acme is resumed\n");
     assert!(error.contains("  all  paused by ann") && !error.contains("zeta"), "{error}");
-    let (code, out, _) = run(folder.path(), &[&["resume", "--where", "type=activity"], &BY[..]].concat(), "");
+    let (code, out, _) = run(folder.path(), &[&["resume", "--filter", "type=activity"], &BY[..]].concat(), "");
     assert_eq!((code, out.as_str()), (0, "type=activity is not paused\n"));
 }
 
@@ -77,19 +77,19 @@ async fn a_resume_names_the_pauses_that_still_stop_its_keys() {
 fn words_that_pause_nothing_or_one_user_exit_with_2() {
     let folder = TempDir::new().unwrap();
     for (arguments, said) in [
-        (&["pause", "--where", "tenant=acme and user=ann"][..], "tidings digest hold TENANT/TYPE/USER"),
-        (&["pause", "--where", "tennant=acme"], "\"tennant\" selects nothing"),
-        (&["pause", "--where", "type=alerts", "--messages"], "name their tenant"),
-        (&["pause", "--where", "all", "--until", "yesterday"], "is neither a time nor a span"),
-        (&["pause"], "--where"),
-        (&["resume"], "--where"),
-        (&["resume", "--where", "all", "--id", "6f2d17b8-0c94-5e3a-b1d7-4a8693ce50f2"], "cannot be used with"),
+        (&["pause", "--filter", "tenant=acme and user=ann"][..], "tidings digest hold TENANT/TYPE/USER"),
+        (&["pause", "--filter", "tennant=acme"], "\"tennant\" selects nothing"),
+        (&["pause", "--filter", "type=alerts", "--messages"], "name their tenant"),
+        (&["pause", "--filter", "all", "--until", "yesterday"], "is neither a time nor a span"),
+        (&["pause"], "--filter"),
+        (&["resume"], "--filter"),
+        (&["resume", "--filter", "all", "--id", "6f2d17b8-0c94-5e3a-b1d7-4a8693ce50f2"], "cannot be used with"),
     ] {
         let (code, _, error) = run(folder.path(), &[arguments, &BY[..]].concat(), "");
         assert_eq!(code, 2, "{arguments:?}: {error}");
         assert!(error.contains(said), "{arguments:?}: {error}");
     }
-    let (code, _, error) = run(folder.path(), &["pause", "--where", "all"], "");
+    let (code, _, error) = run(folder.path(), &["pause", "--filter", "all"], "");
     assert_eq!(code, 2);
     assert!(error.contains("--why"), "{error}");
 }

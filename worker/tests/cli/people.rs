@@ -231,7 +231,7 @@ async fn an_erasure_names_the_folder_of_an_archive_that_is_away_until_it_is_forg
     let (code, _, error) = run(folder.path(), &erase, "");
     let named = format!("{} (files 2026-08-23/events-033000-00.ndjson.gz to ", archive.absolute_path());
     assert_eq!((code, error.contains(&named)), (1, true), "{error}");
-    let forget = ["upkeep", "forget-archive", "old", "--why", "its files were deleted", "--by", "carol"];
+    let forget = ["retention", "forget-archive", "old", "--why", "its files were deleted", "--by", "carol"];
     for expected in [0, 1] {
         let (code, _, error) = run(folder.path(), &forget, "");
         assert_eq!(code, expected, "{error}");

@@ -20,7 +20,7 @@ async fn get(env: &Env, token: &str, path: &str) -> Answer {
 }
 
 fn hold() -> Value {
-    json!({"order": "hold", "where": "type=activity", "why": "wrong prices", "until": "2126-12-01T08:00:00Z"})
+    json!({"order": "hold", "filter": "type=activity", "why": "wrong prices", "until": "2126-12-01T08:00:00Z"})
 }
 
 #[tokio::test]
@@ -32,7 +32,7 @@ async fn a_job_is_accepted_with_its_address_and_waits() {
     let path = format!("/v1/jobs/{}", job["id"].as_str().unwrap());
     assert_eq!((answer.status.as_u16(), answer.headers[header::LOCATION].to_str().unwrap()), (202, path.as_str()));
     assert_eq!(
-        (&job["order"], &job["until"], &job["where"], &job["tenant"], &job["state"], &job["matched"]),
+        (&job["order"], &job["until"], &job["filter"], &job["tenant"], &job["state"], &job["matched"]),
         (
             &json!("hold"),
             &json!("2126-12-01T08:00:00Z"),
@@ -54,10 +54,11 @@ async fn a_wrong_job_is_refused_by_its_field() {
     for (changes, field) in [
         (json!({"order": null}), "order"),
         (json!({"order": "preview"}), "order"),
-        (json!({"where": null}), "where"),
-        (json!({"where": "tennant=acme"}), "where"),
-        (json!({"where": "all"}), "where"),
-        (json!({"where": "user=\"a\nb\""}), "where"),
+        (json!({"filter": null}), "filter"),
+        (json!({"where": "type=activity"}), "where"),
+        (json!({"filter": "tennant=acme"}), "filter"),
+        (json!({"filter": "all"}), "filter"),
+        (json!({"filter": "user=\"a\nb\""}), "filter"),
         (json!({"why": null}), "why"),
         (json!({"why": "x".repeat(501)}), "why"),
         (json!({"until": "yesterday"}), "until"),
@@ -86,7 +87,7 @@ async fn a_filter_is_narrowed_by_the_token_and_never_widened() {
     let env = Env::start(InboxLimits::default()).await;
     let (acme, all) = (operator(&env, Some("acme")).await, operator(&env, None).await);
     let post = async |token: &str, path: &str, words: &str| {
-        let body = json!({"order": "flush", "where": words, "why": "ticket 812"});
+        let body = json!({"order": "flush", "filter": words, "why": "ticket 812"});
         env.ask(token, "POST", path, body).await
     };
     for (token, path, words, tenant) in [
@@ -134,7 +135,7 @@ async fn another_content_under_a_used_idempotency_key_is_refused() {
         let request = request.header(header::AUTHORIZATION, format!("Bearer {all}"));
         env.answer(request.body(body.to_string().into()).unwrap()).await
     };
-    let drop = || json!({"order": "drop", "where": "type=activity", "why": "second"});
+    let drop = || json!({"order": "drop", "filter": "type=activity", "why": "second"});
     assert_eq!(post("/v1/jobs", hold()).await.status, 202);
     let other = post("/v1/jobs", drop()).await;
     assert_eq!((other.status.as_u16(), other.problem().as_str()), (409, "other-content"));

@@ -100,7 +100,7 @@ async fn digests_are_listed_in_pages_by_type_and_window() {
     let env = ledger().await;
     let token = env.token(Some("acme"), &[TokenScope::DigestsRead], None).await;
     let [first, second] = [1, 2].map(|n| key("acme").digest_id("run", n).to_string());
-    let path = "/v1/digests?type=activity&window=2027-01-15T08:00:00Z/2027-01-15T08:00:09Z&limit=1";
+    let path = "/v1/ledger/digests?type=activity&window=2027-01-15T08:00:00Z/2027-01-15T08:00:09Z&limit=1";
     let page = get(&env, &token, path).await;
     assert_eq!((page.status.as_u16(), ids(&page, "digest_id")), (200, vec![second]));
     let next = page.json()["next"].as_str().unwrap().to_owned();
@@ -109,12 +109,16 @@ async fn digests_are_listed_in_pages_by_type_and_window() {
     for none in
         ["type=other", "window=2027-01-15T09:00:00Z/2027-01-15T10:00:00Z", "user=bo", "state=closed", "overdue=true"]
     {
-        let listed = get(&env, &token, &format!("/v1/digests?{none}")).await;
+        let listed = get(&env, &token, &format!("/v1/ledger/digests?{none}")).await;
         assert_eq!(listed.json(), json!({"rows": []}), "{none}");
     }
     let all = env.token(None, &[TokenScope::DigestsRead], None).await;
     for (query, rows) in [("", 4), ("?tenant=zeta", 2), ("?tenant=acme&user=ann", 2)] {
-        assert_eq!(ids(&get(&env, &all, &format!("/v1/digests{query}")).await, "digest_id").len(), rows, "{query}");
+        assert_eq!(
+            ids(&get(&env, &all, &format!("/v1/ledger/digests{query}")).await, "digest_id").len(),
+            rows,
+            "{query}"
+        );
     }
     for (wrong, field) in [
         ("user=ann", "user"),
@@ -122,7 +126,7 @@ async fn digests_are_listed_in_pages_by_type_and_window() {
         ("overdue=true&outcome=sent", "overdue"),
         ("outcome=lost", "outcome"),
     ] {
-        let refused = get(&env, &all, &format!("/v1/digests?{wrong}")).await;
+        let refused = get(&env, &all, &format!("/v1/ledger/digests?{wrong}")).await;
         assert_eq!((refused.status.as_u16(), refused.problem().as_str()), (400, "wrong-parameter"), "{wrong}");
         assert_eq!(refused.json()["errors"][0]["field"], field, "{wrong}");
     }
@@ -148,7 +152,7 @@ async fn a_foreign_digest_or_letter_is_answered_like_a_missing_one() {
         let right = env.ask(&all, method, &format!("{there}?tenant=acme"), body).await;
         assert_ne!(right.status, 404, "{there}: {right:?}");
     }
-    for (path, rows) in [("/v1/audit", 3), ("/v1/dead-letters", 1), ("/v1/pauses", 1), ("/v1/digests", 2)] {
+    for (path, rows) in [("/v1/audit", 3), ("/v1/dead-letters", 1), ("/v1/pauses", 1), ("/v1/ledger/digests", 2)] {
         let own = get(&env, &token, path).await;
         assert_eq!((own.json()["rows"].as_array().unwrap().len(), own.text.contains("acme")), (rows, false), "{path}");
         let every = get(&env, &all, path).await;

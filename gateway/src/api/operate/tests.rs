@@ -101,7 +101,7 @@ async fn a_key_and_a_job_may_have_a_former_name_of_the_tokens_tenant() {
             let path = format!("/v1/digests/{tenant}%2Factivity%2Fann?why=x");
             let answer = env.ask(&token, "DELETE", &path, Value::Null).await;
             assert_eq!(answer.problem(), problem, "{own} {tenant}");
-            let job = json!({"order": "flush", "where": format!("tenant={tenant}"), "why": "x"});
+            let job = json!({"order": "flush", "filter": format!("tenant={tenant}"), "why": "x"});
             let answer = env.ask(&token, "POST", "/v1/jobs", job).await;
             let accepted = answer.status == StatusCode::ACCEPTED;
             assert_eq!(accepted, problem == "no-answer", "{own} {tenant}");
@@ -116,7 +116,7 @@ async fn a_pause_is_of_the_tokens_tenant_and_ends_once() {
     let token = operator(&env).await;
     let foreign = env.token(Some("zeta"), &TokenScope::ALL, None).await;
     let all = env.token(None, &TokenScope::ALL, None).await;
-    let terms = || json!({"where": "type=activity", "why": "wrong prices"});
+    let terms = || json!({"filter": "type=activity", "why": "wrong prices"});
     let first = env.ask(&token, "POST", "/v1/pauses", terms()).await;
     let again = env.ask(&token, "POST", "/v1/pauses", terms()).await;
     assert_eq!((first.status.as_u16(), again.status.as_u16(), &first.text), (201, 200, &again.text));
@@ -126,22 +126,22 @@ async fn a_pause_is_of_the_tokens_tenant_and_ends_once() {
         (&json!("acme"), &json!("activity"), &json!(false))
     );
     assert_eq!(pause["by"], format!("token:{}", &token[4..20]));
-    let everywhere = env.ask(&all, "POST", "/v1/pauses", json!({"where": "all", "why": "a leak"})).await;
+    let everywhere = env.ask(&all, "POST", "/v1/pauses", json!({"filter": "all", "why": "a leak"})).await;
     let everywhere = everywhere.json()["pause"]["id"].as_str().unwrap().to_owned();
 
     for (body, field) in [
-        (json!({"where": "user=ann", "why": "x"}), "where"),
-        (json!({"where": "", "why": "x"}), "where"),
-        (json!({"where": "all", "why": "x", "until": "-1h"}), "until"),
+        (json!({"filter": "user=ann", "why": "x"}), "filter"),
+        (json!({"filter": "", "why": "x"}), "filter"),
+        (json!({"filter": "all", "why": "x", "until": "-1h"}), "until"),
         (json!({"why": "x"}), ""),
     ] {
         let answer = env.ask(&token, "POST", "/v1/pauses", body.clone()).await;
         assert_eq!((answer.status.as_u16(), answer.problem().as_str()), (400, "wrong-body"), "{body}");
         assert!(field.is_empty() || answer.json()["errors"][0]["field"] == field, "{body}: {answer:?}");
     }
-    let of_type = json!({"where": "type=activity", "why": "x", "messages": true});
+    let of_type = json!({"filter": "type=activity", "why": "x", "messages": true});
     assert_eq!(refused(&env.ask(&all, "POST", "/v1/pauses", of_type).await).2, "messages");
-    let other = env.ask(&token, "POST", "/v1/pauses", json!({"where": "tenant=zeta", "why": "x"})).await;
+    let other = env.ask(&token, "POST", "/v1/pauses", json!({"filter": "tenant=zeta", "why": "x"})).await;
     assert_eq!((other.status.as_u16(), other.problem().as_str()), (404, "not-found"));
 
     let resume = async |token: &str, id: &str| {
@@ -165,9 +165,9 @@ async fn a_pause_of_all_tenants_shows_no_operator_to_one() {
     let env = Env::start(InboxLimits::default()).await;
     let token = operator(&env).await;
     let all = env.token(None, &TokenScope::ALL, None).await;
-    let own = json!({"where": "type=activity", "why": "wrong prices"});
+    let own = json!({"filter": "type=activity", "why": "wrong prices"});
     let own = env.ask(&token, "POST", "/v1/pauses", own).await.json()["pause"].clone();
-    env.ask(&all, "POST", "/v1/pauses", json!({"where": "all", "why": "incident 42", "until": "1h"})).await;
+    env.ask(&all, "POST", "/v1/pauses", json!({"filter": "all", "why": "incident 42", "until": "1h"})).await;
     let listed = env.ask(&token, "GET", "/v1/pauses?all=true", Value::Null).await.json();
     let rows = listed["rows"].as_array().unwrap();
     let (ours, theirs): (Vec<_>, Vec<_>) = rows.iter().partition(|row| row["tenant"] == "acme");

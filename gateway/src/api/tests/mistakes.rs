@@ -159,6 +159,7 @@ async fn a_wrong_token_scope_path_or_port_is_answered_with_what_to_do() {
         ("GET", "/v1/events", &writes, 405, "Allow"),
         ("POST", "/v1/event", &reads, 404, "did you mean /v1/events?"),
         ("GET", "/v1/digest/activity/ann", &reads, 404, "did you mean /v1/digests/{type}/{user}?"),
+        ("GET", "/v1/digests", &reads, 404, "it is called /v1/ledger/digests now"),
         ("GET", "/api/v2/nothing/at/all", &reads, 404, "GET /openapi.json has all paths"),
         ("POST", "/webhooks/ses", &reads, 404, "public listener"),
         ("GET", "/v1/digests/activity/ann", &reads, 400, "the token is for all tenants"),

@@ -435,7 +435,7 @@ fn quiet_hours_that_are_younger_than_a_deadline_do_not_move_it() {
 fn a_throttle_that_skips_ends_the_window() {
     let skips = DigestSettings {
         throttle: Some(Duration::from_hours(1)),
-        throttled: OverLimit::Skip,
+        on_throttle: OverLimit::Skip,
         ..settings("instant", &[])
     };
     let facts = KeyFacts {
@@ -454,7 +454,7 @@ fn a_throttle_that_skips_ends_the_window() {
 fn a_throttle_that_skips_ends_no_urgent_window() {
     let skips = DigestSettings {
         throttle: Some(Duration::from_hours(1)),
-        throttled: OverLimit::Skip,
+        on_throttle: OverLimit::Skip,
         ..settings("instant", &[])
     };
     let urgent = ClaimInput { urgent: true, ..asked(DUE, false) };
@@ -473,7 +473,7 @@ fn a_window_keeps_the_limits_that_it_was_planned_with() {
     };
     let (daily, never) = (settings("daily 08:00", &[]), settings("never", &[]));
     let throttle = Some(Duration::from_hours(1));
-    let strict = DigestSettings { throttle, throttled: OverLimit::Skip, ..daily.clone() };
+    let strict = DigestSettings { throttle, on_throttle: OverLimit::Skip, ..daily.clone() };
     let limits = |settings| FrequencyLimits::new(settings, None, OverLimit::Defer);
     let admitted = |planned, today| super::admit(today, &limits(planned), &facts, &asked(DUE, false), at(DUE));
     assert_eq!(admitted(&daily, &strict), AdmissionDecision::Admitted);

@@ -86,7 +86,7 @@ fn a_throttle_and_a_cap_defer_in_turn() {
 
 #[test]
 fn a_limit_that_skips_ends_the_window_when_it_is_due() {
-    let settings = DigestSettings { throttled: OverLimit::Skip, ..settings(&["10:00-14:00"]) };
+    let settings = DigestSettings { on_throttle: OverLimit::Skip, ..settings(&["10:00-14:00"]) };
     let limits = FrequencyLimits::new(&settings, CAP, OverLimit::Skip);
     let late = Some("2026-03-02T12:00:00Z");
     for (last, why) in [

@@ -79,12 +79,12 @@ fn a_category_delay_replaces_only_immediate_cadences() {
 
 #[test]
 fn the_first_event_after_a_silence_goes_out_at_once() {
-    let first_now = DigestSettings { first_now: Some(Duration::from_hours(1)), ..settings("daily 08:00") };
+    let send_first = DigestSettings { send_first: Some(Duration::from_hours(1)), ..settings("daily 08:00") };
     for (last_sent_at, at_once) in
         [(None, true), (Some("2026-10-24T17:00:00Z"), true), (Some("2026-10-24T17:00:01Z"), false)]
     {
         let last_sent_at = last_sent_at.map(|at| at.parse().unwrap());
-        let plan = planned(&first_now, &KeyFacts { last_sent_at, ..facts() });
+        let plan = planned(&send_first, &KeyFacts { last_sent_at, ..facts() });
         let why = if at_once {
             "at once, as the first in 1h -> 2026-10-24T18:00:00Z"
         } else {
@@ -99,8 +99,8 @@ fn the_first_event_after_a_silence_goes_out_at_once() {
 fn what_a_wrong_clock_dated_moves_no_deadline() {
     let tomorrow = Some(at("2026-10-25T18:00:00Z"));
     let ahead = KeyFacts { last_sent_at: tomorrow, last_slot_at: tomorrow, changed_at: tomorrow, ..facts() };
-    for first_now in [None, Some(Duration::from_hours(1))] {
-        let daily = DigestSettings { first_now, ..settings("daily 08:00") };
+    for send_first in [None, Some(Duration::from_hours(1))] {
+        let daily = DigestSettings { send_first, ..settings("daily 08:00") };
         assert_eq!(planned(&daily, &ahead), planned(&daily, &facts()));
     }
 }
@@ -223,14 +223,14 @@ fn an_unrelated_preference_keeps_the_deadline() {
 fn only_a_retime_applies_a_changed_configuration() {
     let before = planned(&settings("daily 08:00"), &facts());
     let asked = PlanInput { before: Some(before.clone()), ..input() };
-    let (linger, undo, max_events) = (Some(Duration::from_mins(10)), Some(Duration::from_mins(5)), Some(9));
-    let weekly = DigestSettings { linger, undo, max_events, ..settings("weekly mon 12:00") };
+    let (keep_open, undo, max_events) = (Some(Duration::from_mins(10)), Some(Duration::from_mins(5)), Some(9));
+    let weekly = DigestSettings { keep_open, undo, max_events, ..settings("weekly mon 12:00") };
     let then = Some("every Monday at 12:00 (Europe/Berlin)".to_owned());
     assert_eq!(plan(&weekly, &facts(), &asked, Vec::new(), at(OPENED_AT)), Plan { known: Vec::new(), then, ..before });
     let anew = PlanInput { anew_at: Some(at("2026-10-27T00:00:00Z")), ..asked };
     let anew = plan(&weekly, &facts(), &anew, Vec::new(), at(OPENED_AT));
     assert_eq!(anew.due_at, at("2026-11-02T11:00:00Z"));
-    assert_eq!((anew.linger, anew.undo, anew.max_events), (linger, undo, max_events));
+    assert_eq!((anew.linger, anew.undo, anew.max_events), (keep_open, undo, max_events));
 }
 
 #[test]
@@ -380,8 +380,8 @@ fn a_plan_names_the_pause_and_keeps_its_deadline() {
     assert_eq!(planned(&daily, &opted_out).pause, None, "the window ends without a message");
 }
 
-fn throttle(settings: DigestSettings, throttled: OverLimit) -> DigestSettings {
-    DigestSettings { throttle: Some(Duration::from_hours(1)), throttled, ..settings }
+fn throttle(settings: DigestSettings, on_throttle: OverLimit) -> DigestSettings {
+    DigestSettings { throttle: Some(Duration::from_hours(1)), on_throttle, ..settings }
 }
 
 #[test]

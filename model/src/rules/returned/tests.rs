@@ -76,9 +76,9 @@ fn quiet_hours_defer_returned_events_too() {
 
 #[test]
 fn the_first_in_a_long_time_is_an_event_and_no_return() {
-    let first_now = DigestSettings { first_now: Some(std::time::Duration::from_hours(1)), ..settings("daily 08:00") };
-    assert_eq!(planned(&first_now, &facts(), &input(None)).due_at, at("2026-10-25T07:00:00Z"));
-    assert_eq!(planned(&first_now, &facts(), &input(Some(RETURNED_AT))).due_at, at(RETURNED_AT));
+    let send_first = DigestSettings { send_first: Some(std::time::Duration::from_hours(1)), ..settings("daily 08:00") };
+    assert_eq!(planned(&send_first, &facts(), &input(None)).due_at, at("2026-10-25T07:00:00Z"));
+    assert_eq!(planned(&send_first, &facts(), &input(Some(RETURNED_AT))).due_at, at(RETURNED_AT));
 }
 
 #[test]

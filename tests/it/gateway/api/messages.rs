@@ -67,7 +67,7 @@ async fn a_message_cancelled_before_its_time_arrives_only_after_a_retry() -> Res
     let api = Api::start("daily 08:00").await?;
     let token = api.token("acme", &["messages:write", "messages:read"]).await?;
     let why = ["--by", "carol", "--why", "ticket 812"];
-    api.cli.run(&[&["pause", "--where", "tenant=acme", "--messages"], &why[..]].concat()).await?;
+    api.cli.run(&[&["pause", "--filter", "tenant=acme", "--messages"], &why[..]].concat()).await?;
     let (status, _) = api.ask(&token, "POST", "/v1/messages", &message("early")).await?;
     assert_eq!(status, 201);
     let order = json!({"why": "wrong code"});
@@ -75,7 +75,7 @@ async fn a_message_cancelled_before_its_time_arrives_only_after_a_retry() -> Res
     assert_eq!((status, &cancelled["message"]["state"]), (200, &json!("cancelled")));
     let (status, again) = api.ask(&token, "POST", "/v1/messages/early/cancel", &order).await?;
     assert_eq!((status, &again["message"]["state"]), (200, &json!("cancelled")), "a lost answer is asked for again");
-    api.cli.run(&[&["resume", "--where", "tenant=acme"], &why[..]].concat()).await?;
+    api.cli.run(&[&["resume", "--filter", "tenant=acme"], &why[..]].concat()).await?;
 
     let (status, _) = api.ask(&token, "POST", "/v1/messages", &message("late")).await?;
     assert_eq!(status, 201);

@@ -82,13 +82,13 @@ fn part_text(mail: &RenderedEmail, part: PreviewPart) -> &str {
 
 /// Returns facts that the message does not show, e.g. why it would not go out now.
 pub(crate) fn preview_notes(preview: &EmailPreview, more: u64) -> Vec<String> {
-    let EmailPreview { mail, but, .. } = preview;
+    let EmailPreview { mail, not_sent_because, .. } = preview;
     let nothing = mail.is_none().then(|| "nothing would be left to send".to_owned());
-    let but = but.as_ref().map(|why| format!("nothing would go out now: {why}"));
+    let note = not_sent_because.as_ref().map(|why| format!("nothing would go out now: {why}"));
     let fallback = mail.as_ref().and_then(|mail| mail.fallback.as_ref());
     let fallback = fallback.map(|why| format!("another template stands in: {why}"));
     let more = (more > 0).then(|| format!("without {} on their way to the store", format_count(more, "event")));
-    [nothing, but, fallback, more].into_iter().flatten().collect()
+    [nothing, note, fallback, more].into_iter().flatten().collect()
 }
 
 #[cfg(test)]
@@ -97,7 +97,8 @@ mod tests {
 
     #[test]
     fn the_notes_say_why_no_mail_would_go_out() {
-        let preview = |but: Option<&str>| EmailPreview { mail: None, events: 0, but: but.map(str::to_owned) };
+        let preview =
+            |why: Option<&str>| EmailPreview { mail: None, events: 0, not_sent_because: why.map(str::to_owned) };
         assert_eq!(preview_notes(&preview(None), 0), ["nothing would be left to send"]);
         assert_eq!(
             preview_notes(&preview(Some("paused until then")), 2),

@@ -93,7 +93,7 @@ fn name_unreachable(person: &PersonId, folders: &[String]) {
     for folder in folders {
         anstream::eprintln!(
             "this machine does not have the archive {folder}, which may have lines about {person}: run the command where it is, or forget \
-             the folder with tidings upkeep forget-archive if its files are gone"
+             the folder with tidings retention forget-archive if its files are gone"
         );
     }
 }

@@ -49,7 +49,7 @@ fn a_mistake_is_reported_with_its_remedy() {
         ),
         ("min_count = 0", "digest.a.min_count = \"0\": write a whole number from 1".into()),
         ("max_age = \"1\"", "digest.a.max_age = \"1\": \"1\" is not a duration".into()),
-        ("max_lines = 11", "digest.a.max_lines = \"11\": write a whole number from 1 to 10".into()),
+        ("items_per_line = 11", "digest.a.items_per_line = \"11\": write a whole number from 1 to 10".into()),
         ("category.x.min_count = 0", "digest.a.category.x.min_count = \"0\": write a whole number from 1".into()),
         ("category.x.max_age = \"1\"", "digest.a.category.x.max_age = \"1\": \"1\" is not a duration".into()),
         ("category.x.titel = \"X\"", "titel: no such key; did you mean \"title\"?".into()),
