@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""The OpenAPI document of the api, and the reference page that is made from it.
+"""The OpenAPI document of the API, and what is made from it: the reference page and the JSON Schema of an event.
 
 usage: document.py check|write [TIDINGS]
 
-`write` takes the document of the program TIDINGS, or of a fresh build, and writes docs/openapi.json and docs/api.md. `check` fails if one
+`write` takes the document of the program TIDINGS, or of a fresh build, and writes docs/openapi.json, docs/api.md and
+docs/event.schema.json. `check` fails if one
 of them is not current, or if the document breaks callers of the last commit's. To break them on purpose, copy the line that
 `check` prints into tests/api/accepted-breaks.txt, and say in CHANGELOG.md what callers must change.
 """
@@ -17,7 +18,7 @@ from breaking import breaks
 from reference import page
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
-DOCUMENT, REFERENCE = "docs/openapi.json", "docs/api.md"
+DOCUMENT, REFERENCE, SCHEMA = "docs/openapi.json", "docs/api.md", "docs/event.schema.json"
 ACCEPTED = pathlib.Path(__file__).with_name("accepted-breaks.txt")
 
 
@@ -26,6 +27,13 @@ def of_code(program):
     command = [program] if program else ["cargo", "run", "--quiet", "--package", "tidings", "--"]
     command += ["gateway", "openapi"]
     return subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def event_schema(document):
+    """The JSON Schema of an event as text, for producers that check events before they send them."""
+    event = document["components"]["schemas"]["Event"]
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Event"}
+    return json.dumps(head | event, indent=2, ensure_ascii=False) + "\n"
 
 
 def committed(revision):
@@ -43,7 +51,7 @@ def before(text):
 def findings(text):
     """A sentence for each fault."""
     document = json.loads(text)
-    for path, wanted in ((DOCUMENT, text), (REFERENCE, page(document))):
+    for path, wanted in ((DOCUMENT, text), (REFERENCE, page(document)), (SCHEMA, event_schema(document))):
         file = ROOT / path
         if not file.exists() or file.read_text() != wanted:
             yield f"{path} is not current; type: python3 tests/api/document.py write"
@@ -62,6 +70,7 @@ def main(arguments):
     if arguments[0] == "write":
         (ROOT / DOCUMENT).write_text(text)
         (ROOT / REFERENCE).write_text(page(json.loads(text)))
+        (ROOT / SCHEMA).write_text(event_schema(json.loads(text)))
         return
     found = list(findings(text))
     for finding in found:
