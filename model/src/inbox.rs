@@ -175,7 +175,6 @@ pub fn next(found: Vec<QueuedKey>, room: usize, now: Timestamp) -> ForwarderStep
 
 /// The items that wait in the inbox.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = InboxDepth))]
 pub struct InboxDepth {
     pub events: u64,

@@ -15,7 +15,6 @@ pub struct StatisticsScope {
 
 /// The statistics of the ledger.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LedgerStatistics {
     /// Digests that were claimed and have no end, by tenant and type.
@@ -37,11 +36,9 @@ pub struct LedgerStatistics {
 
 /// Digests of one tenant and type that were claimed and have no end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct UndeliveredDigests {
     pub tenant: String,
-    #[serde(rename = "type")]
     pub digest_type: String,
     pub digests: u64,
     /// Those with at least one attempt.
@@ -54,11 +51,9 @@ pub struct UndeliveredDigests {
 
 /// Digests of one tenant and type that ended alike.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct EndedDigests {
     pub tenant: String,
-    #[serde(rename = "type")]
     pub digest_type: String,
     pub outcome: DigestOutcome,
     pub digests: u64,
@@ -68,7 +63,6 @@ pub struct EndedDigests {
 
 /// Reports about messages of one relay. The relay is empty if no report named one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ReportedByRelay {
     pub relay: String,
@@ -86,7 +80,6 @@ pub struct ReportedByKind {
 
 /// Addresses that are suppressed for one reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SuppressedAddresses {
     pub reason: SuppressionReason,

@@ -87,7 +87,6 @@ closed_set! {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "camelCase")]
 pub struct RunId {
     pub workflow_id: String,
     pub run_id: String,
@@ -109,7 +108,6 @@ pub struct DueRun {
 
 /// A run in the list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TroubledRun {
     pub workflow_id: String,

@@ -64,12 +64,12 @@ pub enum StatsError {
 
 /// Fleet statistics. JSON names are stable.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Stats {
     pub at: Timestamp,
     pub since: Timestamp,
     /// Keys with a running workflow, including lingering ones.
+    #[serde(rename = "openDigestCount")]
     pub open_digest_count: u64,
     /// Open keys by tenant and type. We use the workflow id if search attributes are missing.
     pub open: Vec<OpenDigests>,
@@ -121,14 +121,13 @@ pub struct Stats {
     #[cfg_attr(feature = "openapi", schema(required = false))]
     pub differences: Vec<ProcessDifference>,
     #[cfg_attr(feature = "openapi", schema(required = false))]
-    pub upkeep: Upkeep,
+    pub retention: RetentionStatus,
 }
 
 /// The nightly deletion of old data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Upkeep {
+pub struct RetentionStatus {
     /// When the last one ended, or a worker's first heartbeat if none has ended yet. `None` if no worker has
     /// ever run.
     pub last_ended_at: Option<Timestamp>,
@@ -139,7 +138,6 @@ pub struct Upkeep {
 
 /// A time zone which no zone data contains.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct UnknownZone {
     /// As written in the row.
@@ -150,7 +148,6 @@ pub struct UnknownZone {
 
 /// Runs with the same kind of trouble.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TroubledRuns))]
 pub struct TroubleCount {
     pub trouble: RunTrouble,
@@ -179,7 +176,6 @@ pub async fn troubled_runs(
 
 /// Notices for one subscription. Each count stops at 100,000.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = SubscriptionNotices))]
 pub struct SubscriptionNotices {
     pub subscription: String,
@@ -200,18 +196,15 @@ impl From<SubscriptionState> for SubscriptionNotices {
 
 /// Keys with a running workflow, for one tenant and type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = OpenDigests))]
 pub struct OpenDigests {
     pub tenant: String,
-    #[serde(rename = "type")]
     pub digest_type: String,
     pub digests: u64,
 }
 
 /// A relay with an open circuit breaker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct OpenBreaker {
     pub relay: String,
@@ -239,7 +232,7 @@ pub async fn stats(question: &StatsQuery<'_>) -> Result<Stats, StatsError> {
     let zones = async { Ok(store.count_zones(scope.tenant.as_deref()).await?) };
     let newest = async { Ok(store.zone_release().await?) };
     let differences = async { Ok(compare_processes(*store).await?) };
-    let upkeep = upkeep_status(*store, temporal, task_queue, scope.now);
+    let retention = retention_status(*store, temporal, task_queue, scope.now);
     let (
         open_digest_count,
         open,
@@ -253,7 +246,7 @@ pub async fn stats(question: &StatsQuery<'_>) -> Result<Stats, StatsError> {
         zones,
         newest_zone_release,
         differences,
-        upkeep,
+        retention,
     ) = try_join!(
         count_open(temporal, scope.tenant.as_deref()),
         list_open(temporal, scope.tenant.as_deref()),
@@ -267,7 +260,7 @@ pub async fn stats(question: &StatsQuery<'_>) -> Result<Stats, StatsError> {
         zones,
         newest,
         differences,
-        upkeep,
+        retention,
     )?;
     let breakers = breakers.into_iter().filter_map(|(name, versioned)| {
         let open = versioned.breaker.open?;
@@ -308,16 +301,16 @@ pub async fn stats(question: &StatsQuery<'_>) -> Result<Stats, StatsError> {
         zone_data: zone_data().clone(),
         newest_zone_release,
         differences,
-        upkeep,
+        retention,
     })
 }
 
-async fn upkeep_status(
+async fn retention_status(
     store: &dyn Store,
     temporal: &Client,
     task_queue: &str,
     now: Timestamp,
-) -> Result<Upkeep, StatsError> {
+) -> Result<RetentionStatus, StatsError> {
     let last_ended_at = store.upkeep_at().await?;
     let id = names::retention_schedule(task_queue);
     let span = debug_span!("temporal", call = "describe_schedule", id);
@@ -338,7 +331,7 @@ async fn upkeep_status(
         }),
     };
     let waits = store.archives().await?.into_iter().find_map(waits_for);
-    Ok(Upkeep { last_ended_at, trouble: waits.or(unscheduled) })
+    Ok(RetentionStatus { last_ended_at, trouble: waits.or(unscheduled) })
 }
 
 fn waits_for(ArchiveRecord { failed_at, failure, .. }: ArchiveRecord) -> Option<String> {

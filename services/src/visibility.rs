@@ -114,7 +114,6 @@ pub fn id_of(run: &WorkflowExecution) -> RunId {
 
 /// Tasks of one kind waiting in a task queue.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TaskQueue))]
 pub struct TaskQueueBacklog {
     pub name: String,

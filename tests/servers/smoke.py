@@ -141,7 +141,7 @@ class Server:
     def queue(self):
         """The task queue of digests in the answer of `tidings stats`."""
         stats = self.run("stats", "--json")
-        queues = json.loads(stats.stdout)["taskQueues"] if stats.returncode == 0 else []
+        queues = json.loads(stats.stdout)["task_queues"] if stats.returncode == 0 else []
         return next((queue for queue in queues if (queue["name"], queue["kind"]) == ("tidings", "workflow")), {})
 
     def smoke(self):

@@ -12,7 +12,7 @@ const CHECK: [&str; 4] = ["stats", "--overdue-after", "1s", "--json"];
 
 /// The keys that wait for a worker of digests, from the answer in JSON.
 fn backlog(answer: &Value) -> Option<&Value> {
-    let queues = answer["taskQueues"].as_array()?;
+    let queues = answer["task_queues"].as_array()?;
     queues.iter().find(|queue| queue["name"] == "tidings" && queue["kind"] == "workflow")
 }
 
@@ -33,11 +33,11 @@ async fn a_due_window_without_a_worker_is_overdue_with_age_and_backlog() -> Resu
     let answer: Value = serde_json::from_str(&text)?;
     let waiting = backlog(&answer).context("no task queue of digests")?;
     assert_eq!((&waiting["backlog"], &waiting["pollers"]), (&1.into(), &0.into()), "{text}");
-    let age = waiting["backlogSeconds"].as_f64().context("no age")?;
-    let oldest = answer["oldestOverdueSeconds"].as_u64().context("no age of the oldest")?;
+    let age = waiting["backlog_seconds"].as_f64().context("no age")?;
+    let oldest = answer["oldest_overdue_seconds"].as_u64().context("no age of the oldest")?;
     assert!(age > 1.0 && oldest > 1, "{text}");
     // The ledger does not know the window yet.
-    assert_eq!((&answer["openDigestCount"], &answer["undeliveredDigestCount"]), (&1.into(), &0.into()), "{text}");
+    assert_eq!((&answer["openDigestCount"], &answer["undelivered_digest_count"]), (&1.into(), &0.into()), "{text}");
     let (code, words) = cli.ask(&["stats", "--overdue-after", "1s"]).await?;
     assert!(code == 3 && words.contains("overdue"), "{words}");
 

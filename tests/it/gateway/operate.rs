@@ -157,8 +157,8 @@ async fn a_pause_stops_the_tenant_until_its_resume() -> Result<()> {
     // Visibility is a moment behind.
     let counted = async || Ok(Some(get(&api, "/v1/stats").await?).filter(|stats| stats["openDigestCount"] == 1));
     let stats = eventually("the window counts", MINUTE, counted).await?;
-    assert!(stats["oldestOverdueSeconds"].is_u64(), "{stats}");
-    let of_all_tenants = ["taskQueues", "breakers", "inbox", "notices"].map(|field| stats.get(field));
+    assert!(stats["oldest_overdue_seconds"].is_u64(), "{stats}");
+    let of_all_tenants = ["task_queues", "breakers", "inbox", "notices"].map(|field| stats.get(field));
     assert_eq!(of_all_tenants, [None; 4], "{stats}");
 
     let resumed = act(&api, &format!("/v1/pauses/{id}/resume"), json!({"why": "prices fixed"})).await?;

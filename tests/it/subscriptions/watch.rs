@@ -89,7 +89,7 @@ async fn waiting_and_dead_notices_are_seen_with_their_remedy() -> Result<()> {
     assert_eq!(gauges(&port, ["waiting_notices"], "other").await, [Some(0.0)]);
     let waiting = notices(&cli).await?;
     assert_eq!((&waiting["subscription"], &waiting["waiting"]), (&json!("crm"), &json!(1)), "{waiting}");
-    assert!(waiting["oldest"].is_string() && waiting["goneAt"].is_null(), "{waiting}");
+    assert!(waiting["oldest"].is_string() && waiting["gone_at"].is_null(), "{waiting}");
     assert!(cli.run(&["stats"]).await?.contains("\nnotices to crm: 1 waiting, the oldest for "));
     assert_eq!(remedies(&cli, &[]).await?, "");
 
@@ -98,11 +98,11 @@ async fn waiting_and_dead_notices_are_seen_with_their_remedy() -> Result<()> {
     shows(&port, 0.0, 2.0).await?;
     let dead = notices(&cli).await?;
     assert_eq!(
-        (&dead["waiting"], &dead["oldest"], &dead["deadLetters"]),
+        (&dead["waiting"], &dead["oldest"], &dead["dead_letters"]),
         (&json!(0), &Value::Null, &json!(2)),
         "{dead}"
     );
-    assert!(dead["goneAt"].is_string(), "{dead}");
+    assert!(dead["gone_at"].is_string(), "{dead}");
     let said = remedies(&cli, &[]).await?;
     let (_, replay) = said.trim().split_once(", then tidings ").context(said.clone())?;
     assert!(

@@ -12,7 +12,7 @@ pub(super) fn in_words(stats: &Stats, since: SignedDuration) -> String {
         lines.extend(stats.troubled.iter().map(|of| format!("  {:<14} {}", of.trouble.name(), of.runs)));
     }
     lines.extend(process_lines(stats));
-    lines.extend(stats.upkeep.trouble.as_ref().map(|trouble| format!("upkeep: {trouble}")));
+    lines.extend(stats.retention.trouble.as_ref().map(|trouble| format!("retention: {trouble}")));
     lines.extend(unknown_zones(stats));
     lines.extend(open_lines(stats));
     lines.push(format!("in the last {}:", format_span(since)));
@@ -144,7 +144,7 @@ pub(super) mod tests {
         troubled_run::{RunTrouble, TroubledRun},
         window::DigestOutcome,
     };
-    use tidings_operations::stats::{OpenDigests, TroubleCount, UnknownZone, Upkeep};
+    use tidings_operations::stats::{OpenDigests, RetentionStatus, TroubleCount, UnknownZone};
     use tidings_services::visibility::{TaskKind, TaskQueueBacklog};
 
     use super::*;
@@ -244,7 +244,7 @@ pub(super) mod tests {
             ]
             .map(|(aspect, who)| ProcessDifference { aspect, who: who.into() })
             .into(),
-            upkeep: Upkeep {
+            retention: RetentionStatus {
                 last_ended_at: Some(at(0)),
                 trouble: Some("the schedule tidings-upkeep is paused, so that nothing is deleted at night".into()),
             },
@@ -260,7 +260,7 @@ pub(super) mod tests {
 workers and gateways differ, so that nothing is deleted until the workers agree:
   other settings: [retention] (ab in worker a:1; cd in worker b:2)
   another version: 0.1.0 in worker a:1; 0.2.0 in worker b:2
-upkeep: the schedule tidings-upkeep is paused, so that nothing is deleted at night
+retention: the schedule tidings-upkeep is paused, so that nothing is deleted at night
 3 recipients with an unknown time zone, so that another one counts:
   localtime      3
 812 open keys:
@@ -292,40 +292,40 @@ zone data here: 2026f of the program; the newest that a worker had is 2027a";
             "{words}"
         );
         let json = serde_json::to_value(stats).unwrap();
-        assert_eq!(json["taskQueues"][0]["backlog"], serde_json::Value::Null);
-        assert_eq!(json["taskQueues"][0]["backlogSeconds"], serde_json::Value::Null);
+        assert_eq!(json["task_queues"][0]["backlog"], serde_json::Value::Null);
+        assert_eq!(json["task_queues"][0]["backlog_seconds"], serde_json::Value::Null);
     }
 
     #[test]
     fn the_names_in_json_stay() {
         let expected = serde_json::json!({
             "at": "2027-01-15T09:10:00Z", "since": "2027-01-14T09:10:00Z",
-            "openDigestCount": 812, "open": [{"tenant": "acme", "type": "activity", "digests": 812}],
-            "openIsPartial": false,
-            "undeliveredDigestCount": 3, "overdueDigestCount": 2, "oldestOverdueSeconds": 4200, "eventCount": 1201,
-            "undelivered": [{"tenant": "acme", "type": "activity", "digests": 3, "attempted": 1, "overdue": 2,
-                             "oldestDueAt": "2027-01-15T08:00:00Z"}],
-            "ended": [{"tenant": "acme", "type": "activity", "outcome": "failed", "digests": 1, "events": 1},
-                      {"tenant": "acme", "type": "activity", "outcome": "sent", "digests": 400, "events": 1200}],
-            "deadLetters": 1, "refusedContents": 2, "webhookDeadLetters": 2, "reported": [{"relay": "ses", "bounces": 2, "complaints": 1}],
+            "openDigestCount": 812, "open": [{"tenant": "acme", "digest_type": "activity", "digests": 812}],
+            "open_is_partial": false,
+            "undelivered_digest_count": 3, "overdue_digest_count": 2, "oldest_overdue_seconds": 4200, "event_count": 1201,
+            "undelivered": [{"tenant": "acme", "digest_type": "activity", "digests": 3, "attempted": 1, "overdue": 2,
+                             "oldest_due_at": "2027-01-15T08:00:00Z"}],
+            "ended": [{"tenant": "acme", "digest_type": "activity", "outcome": "failed", "digests": 1, "events": 1},
+                      {"tenant": "acme", "digest_type": "activity", "outcome": "sent", "digests": 400, "events": 1200}],
+            "dead_letters": 1, "refused_contents": 2, "webhook_dead_letters": 2, "reported": [{"relay": "ses", "bounces": 2, "complaints": 1}],
             "suppressed": [{"reason": "hard_bounce", "addresses": 7}], "providers": {"ses": "ses"},
-            "taskQueues": [{"name": "tidings", "kind": "workflow", "backlog": 5, "backlogSeconds": 61.5, "pollers": 0}],
+            "task_queues": [{"name": "tidings", "kind": "workflow", "backlog": 5, "backlog_seconds": 61.5, "pollers": 0}],
             "breakers": [{"relay": "ses", "cause": "outage", "why": "connection refused",
-                          "openSince": "2027-01-15T08:00:01Z"}],
+                          "open_since": "2027-01-15T08:00:01Z"}],
             "inbox": {"events": 30, "bytes": 9000, "oldest": "2027-01-15T09:08:20Z"},
-            "notices": [{"subscription": "crm", "waiting": 4, "oldest": "2027-01-15T08:10:00Z", "deadLetters": 1,
-                         "goneAt": "2027-01-15T08:15:00Z"},
-                        {"subscription": "erp", "waiting": 0, "oldest": null, "deadLetters": 0, "goneAt": null}],
-            "troubledRunCount": 1, "oldestTroubledRunSeconds": 4150, "troubled": [{"trouble": "terminated", "runs": 1}],
-            "troubledRuns": [{"workflowId": "digest/acme/activity/ann", "runId": "r1", "trouble": "terminated",
+            "notices": [{"subscription": "crm", "waiting": 4, "oldest": "2027-01-15T08:10:00Z", "dead_letters": 1,
+                         "gone_at": "2027-01-15T08:15:00Z"},
+                        {"subscription": "erp", "waiting": 0, "oldest": null, "dead_letters": 0, "gone_at": null}],
+            "troubled_run_count": 1, "oldest_troubled_run_seconds": 4150, "troubled": [{"trouble": "terminated", "runs": 1}],
+            "troubled_runs": [{"workflow_id": "digest/acme/activity/ann", "run_id": "r1", "trouble": "terminated",
                               "since": "2027-01-15T08:00:50Z", "by": "bo@desk",
                               "remedy": "tidings recover acme/activity/ann --run r1 --why REASON"}],
-            "unknownZones": [{"zone": "localtime", "rows": 3}],
-            "zoneData": {"release": "2026f", "source": "program", "program": "2026f", "machine": "2025b"},
-            "newestZoneRelease": "2027a",
+            "unknown_zones": [{"zone": "localtime", "rows": 3}],
+            "zone_data": {"release": "2026f", "source": "program", "program": "2026f", "machine": "2025b"},
+            "newest_zone_release": "2027a",
             "differences": [{"aspect": "configuration", "who": "[retention] (ab in worker a:1; cd in worker b:2)"},
                             {"aspect": "version", "who": "0.1.0 in worker a:1; 0.2.0 in worker b:2"}],
-            "upkeep": {"lastEndedAt": "2027-01-15T08:00:00Z",
+            "retention": {"last_ended_at": "2027-01-15T08:00:00Z",
                        "trouble": "the schedule tidings-upkeep is paused, so that nothing is deleted at night"},
         });
         assert_eq!(serde_json::to_value(sample()).unwrap(), expected);
