@@ -156,7 +156,7 @@ pub async fn set_consent(
 }
 
 /// Returns when the oldest digest filling the cap starts to count, or `None` below the cap. See
-/// [`FrequencyLimits::capped`](tidings_model::settings::FrequencyLimits::capped).
+/// [`FrequencyLimits::reached_cap`](tidings_model::settings::FrequencyLimits::reached_cap).
 ///
 /// # Errors
 /// If the store fails.

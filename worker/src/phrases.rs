@@ -1,7 +1,9 @@
 //! Phrases shared by several commands.
 
+use std::fmt::Write as _;
+
 use jiff::{Timestamp, tz::TimeZone};
-use tidings_model::{Key, when};
+use tidings_model::{Key, attempt::AttemptPhase, records::AttemptRecord, when};
 
 pub(crate) fn nothing_pending(key: &Key) -> String {
     format!("{key}: nothing pending")
@@ -13,4 +15,28 @@ pub(crate) fn format_count(count: u64, what: &str) -> String {
 
 pub(crate) fn local(at: Timestamp) -> String {
     when::local_time(at, TimeZone::system())
+}
+
+pub(crate) fn in_zone(at: Timestamp, zone: &TimeZone) -> String {
+    at.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S %Z").to_string()
+}
+
+pub(crate) fn attempt_in_words(attempt: &AttemptRecord, zone: &TimeZone) -> String {
+    let AttemptRecord { relay, begun_at, past_the_dot_at, phase, class, reply, late, .. } = attempt;
+    let mut text = format!("{} by {relay}: ", in_zone(*begun_at, zone));
+    text += match class {
+        Some(class) => class.name(),
+        None if past_the_dot_at.is_some() => "past the dot",
+        None => "under way",
+    };
+    for (before, part) in [(" at ", phase.map(AttemptPhase::name)), (": ", reply.as_deref())] {
+        if let Some(part) = part.filter(|part| !part.is_empty()) {
+            text += before;
+            text += part;
+        }
+    }
+    if let Some(late) = late {
+        let _ = write!(text, "; {} said later: {} {}", in_zone(late.at, zone), late.class, late.reply);
+    }
+    text
 }

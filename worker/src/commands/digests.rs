@@ -14,11 +14,8 @@ use uuid::Uuid;
 
 use crate::{
     Config,
-    commands::{
-        messages,
-        page::{self, PageOptions},
-    },
-    phrases::{format_count, local},
+    commands::page::{self, PageOptions},
+    phrases::{attempt_in_words, format_count, local},
     storage,
 };
 
@@ -139,7 +136,7 @@ fn story_in_words(story: &DigestStory, now: Timestamp) -> String {
         line("to", envelope_to);
     }
     for attempt in attempts {
-        let told = messages::attempt_in_words(attempt, &TimeZone::system());
+        let told = attempt_in_words(attempt, &TimeZone::system());
         line(&format!("attempt {}", attempt.number), &told);
     }
     for ReportRecord { report, relay, .. } in delivery_events {

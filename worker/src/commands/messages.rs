@@ -6,7 +6,6 @@ use std::fmt::Write as _;
 use jiff::{Timestamp, tz::TimeZone};
 use serde_json::json;
 use tidings_model::{
-    attempt::AttemptPhase,
     delivery_events::ReportRecord,
     message::{command::RetryCommand, contract::RetryResult},
     records::{AttemptRecord, MessageFilter, MessageOrigin, MessagePlace, MessageRecord, MessageState},
@@ -24,6 +23,7 @@ use crate::{
         page::{self, PageOptions},
     },
     error::UsageError,
+    phrases::{attempt_in_words, in_zone},
     storage,
 };
 
@@ -116,7 +116,7 @@ fn in_json(message: &MessageRecord) -> String {
 }
 
 fn in_a_line(message: &MessageRecord) -> String {
-    let at = local(message.created_at, &TimeZone::system());
+    let at = in_zone(message.created_at, &TimeZone::system());
     format!("{}  {:<10} {at}  {}", message.id, message.state.name(), describe_origin(&message.origin))
 }
 
@@ -203,12 +203,8 @@ fn describe_origin(origin: &MessageOrigin) -> String {
     }
 }
 
-fn local(at: Timestamp, zone: &TimeZone) -> String {
-    at.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S %Z").to_string()
-}
-
 fn in_words(message: &MessageRecord, attempts: &[AttemptRecord], reports: &[ReportRecord], zone: &TimeZone) -> String {
-    let at = |at: Timestamp| local(at, zone);
+    let at = |at: Timestamp| in_zone(at, zone);
     let mut text = format!("{BOLD}{}{BOLD:#}: {}", message.id, message.state.name());
     let mut line = |name: &str, value: &str| {
         if !value.is_empty() {
@@ -235,33 +231,13 @@ fn in_words(message: &MessageRecord, attempts: &[AttemptRecord], reports: &[Repo
     text
 }
 
-pub(crate) fn attempt_in_words(attempt: &AttemptRecord, zone: &TimeZone) -> String {
-    let AttemptRecord { relay, begun_at, past_the_dot_at, phase, class, reply, late, .. } = attempt;
-    let mut text = format!("{} by {relay}: ", local(*begun_at, zone));
-    text += match class {
-        Some(class) => class.name(),
-        None if past_the_dot_at.is_some() => "past the dot",
-        None => "under way",
-    };
-    for (before, part) in [(" at ", phase.map(AttemptPhase::name)), (": ", reply.as_deref())] {
-        if let Some(part) = part.filter(|part| !part.is_empty()) {
-            text += before;
-            text += part;
-        }
-    }
-    if let Some(late) = late {
-        let _ = write!(text, "; {} said later: {} {}", local(late.at, zone), late.class, late.reply);
-    }
-    text
-}
-
 const BOLD: anstyle::Style = anstyle::Style::new().bold();
 
 #[cfg(test)]
 mod tests {
     use tidings_model::{
         MessageKey,
-        attempt::AttemptClass,
+        attempt::{AttemptClass, AttemptPhase},
         delivery_events::{BounceKind, DeliveryReport, EnhancedStatus, ReportKind},
         settings::StreamName,
     };
