@@ -168,7 +168,7 @@ impl Walk {
         self.call("postEvents").await?;
         // Those that come after the plan of the window are counted apart.
         let counts = |status: &Value| ["pending", "uncompared"].map(|field| status[field].as_u64().unwrap_or_default());
-        let all_have_come = |status: &Value| (counts(status).iter().sum::<u64>() == 6).then_some(());
+        let all_have_come = |status: &Value| (counts(status).iter().sum::<u64>() == 3).then_some(());
         self.until("/v1/digests/activity/ann", all_have_come).await?;
         let commands = ["getDigest", "previewDigest", "holdDigest", "releaseDigest", "retimeDigest", "dropDigest"];
         self.call_all(&commands).await?;

@@ -49,7 +49,7 @@ async fn an_archive_that_cannot_be_written_raises_archive_failed() -> Result<()>
     assert_eq!(kept, 1, "what is not archived is not deleted");
     let said = async || {
         let (_, said) = cli.ask(&["stats"]).await?;
-        Ok(said.contains("upkeep: waits for its archive").then_some(()))
+        Ok(said.contains("retention: waits for its archive").then_some(()))
     };
     eventually("stats says so", MINUTE, said).await
 }
