@@ -5,7 +5,7 @@ use std::{io, net::SocketAddr, time::Duration};
 use axum::http::{Request, StatusCode, header::HOST};
 use hyper::body::Bytes;
 use rustls::RootCertStore;
-use tidings_net::{RequestBody, TlsConnector, http, read_body, system_roots, tls_connector};
+use tidings_net::{RequestBody, TlsConnector, http, read_body, send_request, system_roots, tls_connector};
 use tokio::{net::TcpStream, time::timeout};
 use url::{Position, Url};
 
@@ -69,7 +69,7 @@ impl HttpFetcher {
             None => TcpStream::connect((host, url.port_or_known_default().unwrap_or_default())).await?,
         };
         let mut sender = http(tcp, (url.scheme() != "http").then_some((&self.tls, host))).await?;
-        let response = sender.send_request(request).await?;
+        let response = send_request(&mut sender, request).await?;
         if response.status() != StatusCode::OK {
             return Err(FetchError::Status(response.status()));
         }

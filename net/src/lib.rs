@@ -8,8 +8,10 @@ use std::{error::Error, io, sync::Arc};
 
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::{
+    Request, Response,
     body::{Bytes, Incoming},
     client::conn::http1::{self, SendRequest},
+    header::{HeaderValue, USER_AGENT},
 };
 use hyper_util::rt::TokioIo;
 use rustls::{ClientConfig, RootCertStore, pki_types::ServerName};
@@ -69,6 +71,19 @@ where
     // abruptly after its response.
     tokio::spawn(connection);
     Ok(sender)
+}
+
+/// Sends a request with a `User-Agent`, because common firewalls refuse requests without one.
+///
+/// # Errors
+/// If the connection is lost, or the response is not HTTP.
+pub async fn send_request(
+    sender: &mut RequestSender,
+    mut request: Request<RequestBody>,
+) -> hyper::Result<Response<Incoming>> {
+    let agent = HeaderValue::from_static(concat!("Tidings/", env!("CARGO_PKG_VERSION")));
+    request.headers_mut().insert(USER_AGENT, agent);
+    sender.send_request(request).await
 }
 
 /// Reads a body with at most `most` bytes.

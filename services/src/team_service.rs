@@ -6,7 +6,7 @@ use std::{io, sync::LazyLock, time::Duration};
 use hyper::{
     Method, Request, StatusCode, Uri,
     body::Bytes,
-    header::{ACCEPT, CONTENT_TYPE, HOST, USER_AGENT},
+    header::{ACCEPT, CONTENT_TYPE, HOST},
     http::uri::PathAndQuery,
 };
 use jiff::Timestamp;
@@ -19,9 +19,6 @@ use tokio::{
 use uuid::Uuid;
 
 const TIME: Duration = Duration::from_secs(2);
-
-/// Common firewalls refuse requests without one.
-const AGENT: &str = concat!("Tidings/", env!("CARGO_PKG_VERSION"));
 
 static TLS: LazyLock<TlsConnector> = LazyLock::new(|| tls_connector(system_roots()));
 
@@ -99,7 +96,7 @@ pub async fn send_request(
         let tcp = connect_host(url).await?;
         let request = request(url, question, signed)?;
         let mut sender = http(tcp, url.is_https().then(|| (&*TLS, url.host()))).await?;
-        let response = sender.send_request(request).await?;
+        let response = tidings_net::send_request(&mut sender, request).await?;
         Ok((response.status(), read_body(response.into_body(), most).await.ok()))
     };
     let late =
@@ -119,7 +116,7 @@ fn request(
     };
     let path: PathAndQuery = target.parse()?;
     let host = &url.url()[url::Position::BeforeHost..url::Position::AfterPort];
-    let request = Request::builder().method(&method).uri(Uri::from(path)).header(HOST, host).header(USER_AGENT, AGENT);
+    let request = Request::builder().method(&method).uri(Uri::from(path)).header(HOST, host);
     let request = match method {
         Method::POST => request.header(CONTENT_TYPE, "application/json"),
         _ => request.header(ACCEPT, "application/json"),

@@ -13,7 +13,7 @@ use hyper::{
 };
 use serde::Deserialize;
 use tidings_model::{EventRepetition, foreign_text::cut_text, limits::InvalidField};
-use tidings_net::{RequestSender, TlsConnector, http, read_body, system_roots, tls_connector};
+use tidings_net::{RequestSender, TlsConnector, http, read_body, send_request, system_roots, tls_connector};
 use tokio::{net::TcpStream, time::timeout};
 
 use crate::{BatchRejection, config::HttpGateway, lanes::EmitResult};
@@ -211,7 +211,7 @@ impl GatewayConnection {
             .body(body.into())
             .map_err(io::Error::other)?;
         sender.ready().await.map_err(io::Error::other)?;
-        let response = sender.send_request(request).await.map_err(io::Error::other)?;
+        let response = send_request(sender, request).await.map_err(io::Error::other)?;
         let status = response.status();
         let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let body = read_body(response.into_body(), ANSWER).await.map_err(io::Error::other)?;

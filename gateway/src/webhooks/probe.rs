@@ -3,7 +3,7 @@
 use std::{io, time::Duration};
 
 use axum::http::{HeaderName, HeaderValue, Request, StatusCode, header::HOST};
-use tidings_net::{RequestBody, http, system_roots, tls_connector};
+use tidings_net::{RequestBody, http, send_request, system_roots, tls_connector};
 use tokio::{net::TcpStream, time::timeout};
 use url::Url;
 
@@ -37,5 +37,5 @@ async fn send_sample(url: &Url, sample: &Sample) -> Result<StatusCode, FetchErro
     let tcp = TcpStream::connect((host, port)).await?;
     let tls = (url.scheme() != "http").then(|| tls_connector(system_roots()));
     let mut sender = http(tcp, tls.as_ref().map(|tls| (tls, host))).await?;
-    Ok(sender.send_request(request).await?.status())
+    Ok(send_request(&mut sender, request).await?.status())
 }

@@ -232,6 +232,7 @@ async fn read(socket: &mut TcpStream) -> Result<Received> {
     while bytes.len() < end + length {
         ensure!(socket.read_buf(&mut bytes).await? > 0, "half a request");
     }
+    ensure!(header("user-agent").is_some_and(|agent| agent.starts_with("Tidings/")), "no user agent");
     Ok(Received {
         id: header("webhook-id").context("no id")?,
         timestamp: header("webhook-timestamp").context("no time")?,
