@@ -45,6 +45,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_changelog_has_each_name() {
+        let changelog = include_str!("../../CHANGELOG.md");
+        let table = changelog.split("### Changed names").nth(1).and_then(|rest| rest.split("###").next()).unwrap();
+        for (place, former, current) in CHANGED_NAMES {
+            let has_both = |row: &str| row.contains(former) && row.contains(current);
+            assert!(table.lines().any(has_both), "{place:?} {former}");
+        }
+    }
+
+    #[test]
     fn each_former_name_has_one_successor_which_is_no_former_name() {
         for (place, former, current) in CHANGED_NAMES {
             assert_eq!(current_name(place, former), Some(current));
