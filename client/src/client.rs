@@ -1,5 +1,5 @@
-//! Implements `emit` and `retract` up to the acknowledgement, by signals or over HTTP, within a limit on
-//! bytes in flight.
+//! `emit` and `retract` up to the acknowledgement, by signals or over HTTP, within a limit on bytes in
+//! flight.
 
 use std::{sync::Arc, time::Instant};
 
@@ -20,7 +20,7 @@ use crate::{
 /// Memory per event or retract besides its JSON, including its key's lane.
 const OVERHEAD_BYTES: usize = 1024;
 
-/// Sends events. Cheap to clone; clones share connection, memory and rate limits.
+/// Cheap to clone; clones share connection, memory and rate limits.
 #[derive(Clone)]
 pub struct Client(Arc<ClientInner>);
 
@@ -36,8 +36,8 @@ enum EventTransport {
 }
 
 impl Client {
-    /// Connects to the gateway in [`Config::http`]. Without one, connects to Temporal as configured by its
-    /// `TEMPORAL_*` variables and `temporal.toml`.
+    /// Connects to the gateway in [`Config::http`], or without one to Temporal as configured by `TEMPORAL_*`
+    /// variables and `temporal.toml`.
     ///
     /// # Errors
     /// If the configuration is invalid, or the server does not respond within the deadline.
@@ -62,8 +62,8 @@ impl Client {
         Self(Arc::new(ClientInner { config, memory, way }))
     }
 
-    /// Returns once the event is durable, in the workflow's history or in a gateway's inbox. Dropping the
-    /// future withdraws the event unless it is already in flight.
+    /// Returns once the event is durable, in the workflow's history or a gateway's inbox. Dropping the future
+    /// withdraws the event unless it is already in flight.
     ///
     /// # Errors
     /// See [`EmitError`]. After any error except [`EmitError::Invalid`], the event may or may not have arrived;
@@ -82,7 +82,7 @@ impl Client {
     }
 
     /// Retracts the event with `event_id`, or all with a category and entity which occurred up to
-    /// `occurred_at`, even if they have not arrived yet. Returns once this is durable.
+    /// `occurred_at`, even if not yet arrived. Returns once this is durable.
     ///
     /// # Errors
     /// As for [`Client::emit`].
@@ -129,8 +129,8 @@ impl Client {
 
 type AckReceiver = oneshot::Receiver<EmitResult>;
 
-/// Limit on bytes in flight, as JSON: four full batches for one key. Its rate limit sends them within 0.8 s,
-/// or 20 s at the slowest.
+/// Bytes in flight, as JSON: four full batches for one key. Its rate limit sends them within 0.8 s, or 20 s
+/// at the slowest.
 const BYTES: usize = 4 * limits::BATCH_BYTES;
 
 /// Limits bytes in flight, so every event can be sent before the client's deadline, even if all belong to one

@@ -1,5 +1,5 @@
-//! Sends operators' commands to digest and message workflows, as workflow updates with the operator's login
-//! and reason for the audit trail.
+//! Operators' commands to digest and message workflows, as workflow updates with the operator's login and
+//! reason for the audit trail.
 
 use std::{iter, time::Duration};
 
@@ -58,8 +58,8 @@ impl WorkflowCommands {
         DigestCommands::new(&self.0, key)
     }
 
-    /// Returns the name under which the key is open: its own, its current or a former one. If none is open,
-    /// returns the current name. Queries Temporal only if there are several names.
+    /// The name under which the key is open: its own, its current or a former one; if none is open, the
+    /// current one. Queries Temporal only if there are several names.
     ///
     /// # Errors
     /// As for [`DigestCommands::flush`].
@@ -84,7 +84,7 @@ impl WorkflowCommands {
     }
 }
 
-/// The workflow's response to any command. Serializes as the response itself.
+/// The workflow's response to any command; serializes as the response itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum CommandResult {
@@ -110,8 +110,8 @@ impl CommandResult {
     }
 }
 
-/// Sends commands to one key's workflow. If it is not running, all commands except [`DigestCommands::reopen`]
-/// do nothing and return the default response.
+/// Commands to one key's workflow. If it is not running, all except [`DigestCommands::reopen`] do nothing and
+/// return the default response.
 #[derive(Clone, Copy)]
 pub struct DigestCommands<'a> {
     caller: &'a UpdateClient,
@@ -124,15 +124,14 @@ impl<'a> DigestCommands<'a> {
         Self { caller, key, update_id: None }
     }
 
-    /// Sets an idempotency key. A workflow run executes a command with this id once, and repeats its
+    /// Sets an idempotency key: a workflow run executes a command with this id once, and repeats its
     /// response.
     #[must_use]
     pub const fn with_id(self, id: &'a str) -> Self {
         Self { update_id: Some(id), ..self }
     }
 
-    /// Sends a command chosen at run time. Set `spread` if many keys get the command, see
-    /// [`ReleaseCommand::spread`].
+    /// Sends a command chosen at run time. Set `spread` if many keys get it, see [`ReleaseCommand::spread`].
     ///
     /// # Errors
     /// As for [`DigestCommands::flush`].
@@ -172,8 +171,6 @@ impl<'a> DigestCommands<'a> {
         self.update(NamedCall::new("hold"), hold).await
     }
 
-    /// Ends a hold.
-    ///
     /// # Errors
     /// As for [`DigestCommands::flush`].
     pub async fn release(self, release: ReleaseCommand) -> Result<ReleaseResult, CommandError> {
@@ -188,8 +185,6 @@ impl<'a> DigestCommands<'a> {
         self.update(NamedCall::new("drop"), order).await
     }
 
-    /// Changes the open window's deadline.
-    ///
     /// # Errors
     /// As for [`DigestCommands::flush`].
     pub async fn retime(self, retime: RetimeCommand) -> Result<RetimeResult, CommandError> {
@@ -197,7 +192,7 @@ impl<'a> DigestCommands<'a> {
     }
 
     /// Reopens a digest which ended without a message, or was left by a terminated run. Starts the key's
-    /// workflow if it is not running.
+    /// workflow if needed.
     ///
     /// # Errors
     /// As for [`DigestCommands::flush`].
@@ -213,7 +208,7 @@ impl<'a> DigestCommands<'a> {
         target.update(self.caller, NamedCall::new("reopen"), reopen, self.update_id).instrument(span).await
     }
 
-    /// Returns the window a claim would take now, or `None` if no window is open.
+    /// The window a claim would take now, or `None` if none is open.
     ///
     /// # Errors
     /// As for [`DigestCommands::flush`].
@@ -221,7 +216,7 @@ impl<'a> DigestCommands<'a> {
         Ok(self.query(NamedCall::<(), Option<DuePreview>>::new("due")).await?.flatten())
     }
 
-    /// Returns the key's status, or `None` if its workflow is not running. `S` is the workflow's status type.
+    /// The key's status, or `None` if its workflow is not running. `S` is the workflow's status type.
     ///
     /// # Errors
     /// As for [`DigestCommands::flush`].
@@ -299,7 +294,7 @@ impl<'a> DigestCommands<'a> {
 const RETRY: NamedCall<RetryCommand, RetryResult> = NamedCall::new("retry");
 const CANCEL: NamedCall<CommandContext, CancelResult> = NamedCall::new("cancel");
 
-/// Sends commands to one message's workflow. If it has ended, a new run starts.
+/// Commands to one message's workflow. If it has ended, a new run starts.
 #[derive(Clone)]
 pub struct MessageCommands {
     caller: UpdateClient,

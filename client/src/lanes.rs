@@ -1,5 +1,5 @@
 //! Queues events and retracts per key. Each lane has one batch in flight, its own rate limit, and a task
-//! while it is not empty.
+//! while not empty.
 
 use std::{
     collections::{HashMap, VecDeque, hash_map::Entry},
@@ -48,8 +48,7 @@ impl SignalSender {
         self.by_key.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the key's next step. Removes an idle lane under the same lock, so the next event will start a
-    /// new driver.
+    /// The key's next step. Removes an idle lane under the same lock, so the next event starts a new driver.
     fn next(&self, key: &Key) -> LaneStep {
         let mut lanes = self.by_key();
         let next = lanes.get_mut(key).map_or(LaneStep::Forget, |lane| lane.next(Instant::now()));
@@ -174,14 +173,14 @@ impl BatchRateLimiter {
     }
 }
 
-/// The result for an event or a retract. If accepted, it may have warnings about likely mistakes.
+/// If accepted, may have warnings about likely mistakes.
 pub(crate) type EmitResult = Result<Vec<InvalidField>, EmitError>;
 
 pub(crate) struct QueuedItem {
     pub kind: InboxItemKind,
     pub json: String,
     pub deadline: Instant,
-    /// Returns the result to the caller. A closed channel withdraws the item.
+    /// A closed channel withdraws the item.
     pub reply: oneshot::Sender<EmitResult>,
     pub memory: OwnedSemaphorePermit,
 }
@@ -300,7 +299,7 @@ pub(crate) mod tests {
 
     pub(crate) type Caller = oneshot::Receiver<EmitResult>;
 
-    /// An event without patience, and its caller.
+    /// An impatient event, and its caller.
     pub(crate) fn waiting(json: String) -> (QueuedItem, Caller) {
         let (reply, caller) = oneshot::channel();
         let memory = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();

@@ -1,5 +1,5 @@
-//! The thin client for services which produce events. An event is durable once [`Client::emit`] returns.
-//! [`Client::retract`] retracts an event, e.g. because its subject was deleted, read or resolved.
+//! A thin client for services which produce events. An event is durable once [`Client::emit`] returns.
+//! [`Client::retract`] retracts one, e.g. because its subject was deleted, read or resolved.
 //!
 //! ```no_run
 //! # async fn example(event: tidings_client::v1::Event) -> Result<(), Box<dyn std::error::Error>> {
@@ -8,7 +8,7 @@
 //! # Ok(()) }
 //! ```
 //!
-//! With [`Config::http`], the client needs no Temporal but posts events to a gateway's API.
+//! With [`Config::http`], the client posts events to a gateway's API and needs no Temporal.
 //!
 //! To send many events, call `emit` concurrently: events for the same key are batched. Repeating a call is
 //! safe after any error, because an `event_id` counts once, and so does a retract.

@@ -1,5 +1,4 @@
-//! Signals a batch of events and retracts to its key's workflow, and sets the options for all calls which may
-//! start a workflow.
+//! Signals a batch of events and retracts to its key's workflow.
 
 use std::time::{Duration, Instant};
 
@@ -24,7 +23,7 @@ use uuid::Uuid;
 
 use crate::{BatchRejection, EmitError};
 
-/// Sends the batch, starting the workflow if needed. Returns once Temporal has recorded the batch.
+/// Returns once Temporal has recorded the batch, starting the workflow if needed.
 ///
 /// Transient errors are retried with the same request id, so a batch is recorded once even if an
 /// acknowledgement was lost.
@@ -54,8 +53,8 @@ pub(crate) async fn send(
     }
 }
 
-/// Sends one batch for a key, with events and retracts as proto3-JSON without the key. The caller should
-/// respect the key's rate limit and a signal's size ([`batch_len`](tidings_model::inbox::batch_len)).
+/// Sends one batch for a key, with events and retracts as proto3-JSON without the key. Respect the key's rate
+/// limit and a signal's size ([`batch_len`](tidings_model::inbox::batch_len)).
 ///
 /// # Errors
 /// As for [`Client::emit`](crate::Client::emit).
@@ -165,8 +164,8 @@ impl From<WorkflowStartError> for EmitError {
 pub(crate) const CONFLICT: WorkflowIdConflictPolicy = WorkflowIdConflictPolicy::UseExisting;
 pub(crate) const REUSE: WorkflowIdReusePolicy = WorkflowIdReusePolicy::AllowDuplicate;
 
-/// Returns a digest workflow's search attributes. Every start must set these, because operators use them to
-/// find runs.
+/// A digest workflow's search attributes. Every start must set these, because operators use them to find
+/// runs.
 #[must_use]
 pub fn search_attributes(key: &Key) -> SearchAttributes {
     SearchAttributes::new([
@@ -180,7 +179,7 @@ pub fn message_search_attributes(key: &MessageKey) -> SearchAttributes {
     SearchAttributes::new([SearchAttributeKey::keyword(names::TENANT_ATTRIBUTE).value_set(key.tenant.clone())])
 }
 
-/// Returns the task queue for a stream's messages. `task_queue` should be the digest queue.
+/// `task_queue` should be the digest queue.
 #[must_use]
 pub fn message_task_queue(task_queue: &str, stream: StreamName) -> String {
     match stream {
@@ -189,7 +188,7 @@ pub fn message_task_queue(task_queue: &str, stream: StreamName) -> String {
     }
 }
 
-/// Returns options which retry transient errors for this long.
+/// Retries transient errors for this long.
 pub(crate) fn rpc_options(time_left: Duration) -> RpcOptions {
     let retry = RetryOptions::builder()
         .initial_interval(Duration::from_millis(100))

@@ -67,7 +67,7 @@ fn forwarded_hops(headers: &HeaderMap) -> Vec<Option<IpAddr>> {
     forwarded.split(',').map(named).collect()
 }
 
-/// Parses an address with or without brackets, quotes and port.
+/// Accepts brackets, quotes and a port.
 fn address(text: &str) -> Option<IpAddr> {
     let text = text.trim().trim_matches('"');
     let bare = text.strip_prefix('[').and_then(|text| text.split_once(']')).map_or(text, |(address, _)| address);

@@ -52,7 +52,6 @@ pub struct Readiness {
     is_ready: bool,
 }
 
-/// Checks the dependencies at most once a second.
 #[derive(Clone)]
 pub(crate) struct HealthCheck {
     state: GatewayState,

@@ -15,7 +15,6 @@ use crate::recorder::TrackingRecorder;
 #[derive(Clone)]
 pub struct GatewayState {
     pub store: Arc<dyn Store>,
-    /// The team's own directory, if one is configured.
     pub directory: Option<Arc<TeamDirectory>>,
     pub settings: Arc<Settings>,
     pub words: Arc<LocalizedWords>,
@@ -43,7 +42,7 @@ impl GatewayState {
         self.temporal.borrow().clone()
     }
 
-    /// Signals open windows to read the store again.
+    /// Makes open windows read the store again.
     pub(crate) async fn wake_windows(&self, keys: impl IntoIterator<Item = &Key>) {
         let client = self.temporal();
         let client = client.as_ref().ok_or("Temporal has not answered yet");

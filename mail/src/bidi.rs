@@ -1,4 +1,4 @@
-//! Bidirectional text (UAX #9): isolates, and the characters that need them.
+//! Bidirectional text (UAX #9).
 
 /// First strong isolate (FSI) and its end (PDI). Text between them cannot reorder its surroundings.
 pub(crate) const ISOLATE: (char, char) = ('\u{2068}', '\u{2069}');

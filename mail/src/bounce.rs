@@ -1,8 +1,8 @@
 //! Parses returned messages: bounces (RFC 3464), complaints (RFC 5965) and automatic replies, as pure
 //! functions.
 //!
-//! Anybody can send such a message, so this parser only collects its claims. Callers should trust nothing but
-//! a token signed by our own keys.
+//! Anybody can send such a message, so this only collects its claims. Callers should trust nothing but a
+//! token signed by our own keys.
 
 use jiff::Timestamp;
 use mail_parser::{ContentType, DateTime, HeaderValue, Message, MessageParser, MimeHeaders as _, PartType};
@@ -19,7 +19,7 @@ mod tests;
 
 /// A report's parts come before the returned message, so later bytes add nothing.
 pub const MESSAGE_BYTES: usize = 10 * 1024 * 1024;
-/// Bounds how deeply parts can nest; a report about one message has about five.
+/// Bounds how deeply parts nest; a report about one message has about five.
 const PARTS: usize = 200;
 /// Our messages have one recipient, but this may be a small group elsewhere.
 const REPORTS: usize = 20;
@@ -106,7 +106,7 @@ fn header_text(value: &HeaderValue<'_>) -> String {
 // Report formats. Each function returns `None` if the message has another format.
 
 /// Delivery status notifications (RFC 3464), one report per recipient. Skips `relayed` and `expanded`,
-/// because another server took the message over.
+/// because another server took over.
 fn delivery_status(message: &Message<'_>) -> Option<Vec<ParsedReport>> {
     let text = part_text(message, "delivery-status").or_else(|| part_text(message, "global-delivery-status"))?;
     let groups = groups(&text);
@@ -125,8 +125,8 @@ fn recipient_report(fields: &ReportFields<'_>) -> Option<ParsedReport> {
     Some(ParsedReport { kind, status, diagnostic, recipient: recipient(fields), occurred_at })
 }
 
-/// For a group member, sendmail puts the group's address first and the member in `X-Actual-Recipient`. We
-/// skip names without a domain, e.g. Unix users.
+/// For a group member, sendmail puts the group's address first and the member in `X-Actual-Recipient`. Skips
+/// names without a domain, e.g. Unix users.
 fn recipient(fields: &ReportFields<'_>) -> Option<String> {
     let address = |name| fields.typed(name).filter(|address| address.contains('@')).map(str::to_owned);
     ["X-Actual-Recipient", "Final-Recipient", "Original-Recipient"].into_iter().find_map(address)
@@ -158,8 +158,8 @@ fn bounce(status: Option<EnhancedStatus>, diagnostic: &str) -> BounceKind {
 /// Microsoft adds this header to messages that a recipient marked as junk.
 const MICROSOFT: &str = "X-HmXmrOriginalRecipient";
 
-/// Complaints in the Abuse Reporting Format (RFC 5965) and from Microsoft's Junk Mail Reporting Program.
-/// Other feedback, e.g. `not-spam`, yields no reports.
+/// Complaints in the Abuse Reporting Format (RFC 5965) and from Microsoft's Junk Mail Reporting Program, but
+/// not other feedback, e.g. `not-spam`.
 fn feedback_reports(message: &Message<'_>) -> Option<Vec<ParsedReport>> {
     let Some(text) = part_text(message, "feedback-report") else {
         return is_from_microsoft(message).then(|| vec![complaint(None)]);
@@ -224,8 +224,8 @@ fn exim_reports(message: &Message<'_>) -> Option<Vec<ParsedReport>> {
     Some(if reports.is_empty() { vec![failure_report(None, String::new(), None)] } else { reports })
 }
 
-/// Returns the lines indented deeper than the address above them. Stops before the copy of the message,
-/// because it may contain the same lines.
+/// The lines indented deeper than the address above them. Stops before the copy of the message, which may
+/// contain the same lines.
 fn said_of(text: &str, address: &str) -> String {
     let indent = |line: &str| line.len() - line.trim_start().len();
     let mut lines = text.lines().take_while(|line| !line.starts_with("------"));
@@ -237,7 +237,7 @@ fn said_of(text: &str, address: &str) -> String {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReturnedMessage {
-    /// Tokens from the delivery address first, then from the returned message. Not verified yet.
+    /// Unverified tokens from the delivery address first, then from the returned message.
     pub tokens: Vec<EmailToken>,
     pub message: Option<Uuid>,
     /// Without angle brackets.
@@ -256,12 +256,12 @@ pub enum ReturnedContent {
     Unrecognized,
 }
 
-/// Do not log this: it may contain an email address.
+/// Do not log this: may contain an email address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParsedReport {
-    /// A bounce is hard only if the evidence shows a missing address.
+    /// A bounce is only hard if the evidence shows a missing address.
     pub kind: ReportKind,
-    /// Derived from the report's status and the quoted reply together.
+    /// From the report's status and the quoted reply together.
     pub status: Option<EnhancedStatus>,
     pub diagnostic: String,
     /// The affected address, if named. For a message to a group, this is the member.

@@ -23,8 +23,8 @@ use crate::MailError;
 #[cfg(test)]
 mod tests;
 
-/// Headers to sign if present, besides all `List-*` headers (RFC 8058 requires those). We leave out
-/// `Content-Type` because some relays rewrite it.
+/// Headers to sign if present, besides all `List-*` headers (required by RFC 8058). Not `Content-Type`, which
+/// some relays rewrite.
 const SIGNED: [&str; 11] = [
     "from",
     "to",
@@ -38,9 +38,8 @@ const SIGNED: [&str; 11] = [
     "feedback-id",
     "auto-submitted",
 ];
-/// Headers listed in `h=` once more than they occur, so adding another breaks the signature (RFC 6376 8.15).
-/// RFC 5322 3.6 allows each only once. We leave out `List-*` and `Feedback-ID` because a relay may add them
-/// for us.
+/// Listed in `h=` once more than they occur, so adding another breaks the signature (RFC 6376 8.15). RFC 5322
+/// 3.6 allows each only once. Not `List-*` and `Feedback-ID`, which a relay may add for us.
 const ONCE: [&str; 6] = ["from", "to", "subject", "date", "message-id", "reply-to"];
 /// Names per line in `h=`, and base64 characters per line.
 const LINE_NAMES: usize = 4;
@@ -60,7 +59,7 @@ impl DkimSigner {
     /// `selector` and `domain` are DNS names.
     ///
     /// # Errors
-    /// [`MailError::DkimKey`] describes the problem without revealing the key.
+    /// [`MailError::DkimKey`] has the problem, but never the key.
     pub fn new(selector: &str, domain: &str, pem: &[u8]) -> Result<Self, MailError> {
         let key = DkimPrivateKey::from_pem(pem)?;
         // An RSA key with inconsistent parts only fails when it signs, so try it now.
@@ -127,7 +126,6 @@ impl DkimSigner {
         Ok(header.into_bytes())
     }
 
-    /// Builds the header up to `b=`.
     fn header(&self, names: &[String], body: &[u8], at: Timestamp) -> String {
         let Self { selector, domain, .. } = self;
         let algorithm = self.algorithm();
@@ -184,7 +182,7 @@ fn name(field: &[u8]) -> String {
     String::from_utf8_lossy(name.trim_ascii()).to_ascii_lowercase()
 }
 
-/// Appends a header: lower-case name, one line, single spaces.
+/// Lower-case name, one line, single spaces.
 fn canonical_header(field: &[u8], out: &mut Vec<u8>) {
     let value = field.iter().position(|byte| *byte == b':').map_or(&[][..], |colon| &field[colon + 1..]);
     out.extend_from_slice(name(field).as_bytes());
@@ -233,7 +231,7 @@ fn is_space(byte: u8) -> bool {
 const RIGHT: &str = "RSA of 2048 to 4096 bits, or Ed25519, as it comes from \"openssl genpkey -algorithm rsa -pkeyopt \
                      rsa_keygen_bits:2048\" or \"openssl genpkey -algorithm ed25519\"";
 
-/// RFC 8301 recommends 2048 bits for RSA, and receivers may ignore signatures with less than 1024.
+/// RFC 8301 recommends 2048 bits for RSA; receivers may ignore signatures with less than 1024.
 enum DkimPrivateKey {
     Rsa(rsa::KeyPair),
     Ed25519(Ed25519KeyPair),
@@ -283,7 +281,7 @@ impl DkimPrivateKey {
         }
     }
 
-    /// Signs `data`. Ed25519 signs its hash (RFC 8463 3).
+    /// Ed25519 signs the hash (RFC 8463 3).
     pub fn sign(&self, data: &[u8]) -> Result<Vec<u8>, MailError> {
         match self {
             Self::Rsa(key) => {
@@ -304,15 +302,15 @@ impl fmt::Debug for DkimPrivateKey {
     }
 }
 
-/// Signs messages, unless the relay should do this.
+/// Unless the relay signs.
 #[derive(Clone, Debug, Default)]
 pub struct TenantSigners {
     pub general: StreamSigners,
-    /// Override the general keys.
+    /// These override the general keys.
     pub tenants: BTreeMap<String, StreamSigners>,
 }
 
-/// Messages in a stream without a key stay unsigned.
+/// A stream without a key stays unsigned.
 #[derive(Clone, Debug, Default)]
 pub struct StreamSigners {
     pub bulk: Option<DkimSigner>,
@@ -320,8 +318,7 @@ pub struct StreamSigners {
 }
 
 impl TenantSigners {
-    /// Signs a tenant's message. If this fails, do not send the message unsigned: receivers would treat it as
-    /// forged.
+    /// Signs a tenant's message. If this fails, do not send it unsigned: receivers would treat it as forged.
     ///
     /// # Errors
     /// The key cannot sign.
@@ -332,7 +329,7 @@ impl TenantSigners {
         }
     }
 
-    /// DNS name and text for each key that signs this tenant's messages.
+    /// DNS name and text for each key signing this tenant's messages.
     #[must_use]
     pub fn dns_records(&self, tenant: &str, stream: StreamName) -> Vec<[String; 2]> {
         let first = self.signer_for(tenant, stream);

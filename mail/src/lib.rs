@@ -28,7 +28,7 @@ pub enum MailError {
     },
 }
 
-/// The address has already been validated. lettre 0.11.23 has its own check and would reject emoji.
+/// The address is already validated. lettre 0.11.23 has its own check and would reject emoji.
 pub(crate) fn lettre_address(address: &EmailAddress) -> Address {
     Address::new_dangerous(address.local_part(), address.domain())
 }

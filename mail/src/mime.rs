@@ -1,4 +1,4 @@
-//! Composes a message's bytes (RFC 5322). This happens once, so every attempt sends the same bytes.
+//! Composes a message's bytes (RFC 5322), once, so every attempt sends the same bytes.
 
 use std::time::SystemTime;
 
@@ -26,12 +26,11 @@ mod tests;
 
 pub use self::own_message::{ComposeSettings, MessageBody, OwnMessage};
 
-/// Limits for subject and display name, in characters. They keep header lines short.
+/// In characters, to keep header lines short.
 const SUBJECT_CHARS: usize = 200;
 const NAME_CHARS: usize = 80;
 
-/// Complaints return this header with the message; a bounce instead arrives at an address that contains the
-/// token.
+/// Complaints return this header with the message; bounces instead arrive at an address with the token.
 pub const TOKEN_HEADER: &str = "X-Tidings-Token";
 
 #[derive(Clone, Copy)]
@@ -57,7 +56,7 @@ pub enum ThreadPosition<'a> {
     Reply(&'a str),
 }
 
-/// Selects the headers that mail clients sort by.
+/// Selects the headers mail clients sort by.
 #[derive(Clone, Copy)]
 pub enum MessageKind<'a> {
     /// Recipients filter and unsubscribe by the digest's list.
@@ -85,15 +84,15 @@ pub struct MessageDraft<'a> {
     pub subject: &'a str,
     pub html: Option<&'a str>,
     pub text: &'a str,
-    /// For a digest, this is the digest's id.
+    /// A digest's own id.
     pub id: Uuid,
     pub of: MessageKind<'a>,
     pub date: Timestamp,
     /// Right side of the Message-ID.
     pub message_domain: &'a str,
-    /// Only for messages in the bulk stream.
+    /// Only in the bulk stream.
     pub unsubscribe: Option<UnsubscribeUris<'a>>,
-    /// Proves a report about this message to be genuine.
+    /// Proves a report about this message.
     pub token: Option<&'a str>,
     pub attachments: &'a [Attachment],
 }
@@ -103,14 +102,14 @@ pub struct MessageDraft<'a> {
 pub struct UnsubscribeUris<'a> {
     /// Accepts a one-click POST.
     pub url: &'a str,
-    /// A `mailto` URI, for clients that cannot POST.
+    /// For clients that cannot POST.
     pub mailto: Option<&'a str>,
 }
 
 #[derive(Clone, PartialEq, Eq)]
 pub struct ComposedMessage {
     pub message_id: String,
-    /// RCPT TO (RFC 5321): the recipient's address with its domain in ASCII.
+    /// RCPT TO (RFC 5321): the recipient's address with an ASCII domain.
     pub envelope_to: String,
     pub subject: String,
     /// 7-bit if all addresses are ASCII.
@@ -118,8 +117,6 @@ pub struct ComposedMessage {
 }
 
 impl MessageDraft<'_> {
-    /// Composes the message.
-    ///
     /// # Errors
     /// [`MailError::Message`] names the invalid host name or attachment.
     pub fn compose(&self) -> Result<ComposedMessage, MailError> {
@@ -175,7 +172,7 @@ impl MessageDraft<'_> {
         Ok(ComposedMessage { message_id, envelope_to: self.to.address.to_string(), subject, bytes })
     }
 
-    /// The boundary differs from the one for the alternatives, and neither should be a prefix of the other.
+    /// Neither boundary, this or the alternatives', should be a prefix of the other.
     fn with_attachments(&self) -> Result<MultiPart, MailError> {
         let mixed = MultiPart::mixed().boundary(format!("=_m{}", self.id.simple()));
         let mut mixed = match self.html {
@@ -188,7 +185,7 @@ impl MessageDraft<'_> {
         Ok(mixed)
     }
 
-    /// Puts the text first, because clients prefer the last alternative (RFC 2046 5.1.4). Neither encoding
+    /// Text comes first, because clients prefer the last alternative (RFC 2046 5.1.4). Neither encoding
     /// produces `=_`, so content cannot contain the boundary.
     fn alternatives(&self, html: &str) -> MultiPart {
         MultiPart::alternative()
@@ -224,7 +221,7 @@ impl<'a> UnsubscribeUris<'a> {
         Some(Self { url: links.unsubscribe_url.as_deref()?, mailto: links.unsubscribe_mailto.as_deref() })
     }
 
-    /// Folding happens only between the two URIs.
+    /// Only folds between the two URIs.
     fn header(self) -> Result<String, MailError> {
         let uris = [Some(self.url), self.mailto].into_iter().flatten();
         let uris: Vec<_> = uris.map(|uri| angle_bracketed("unsubscribe address", uri)).collect::<Result<_, _>>()?;
@@ -253,7 +250,7 @@ fn part(kind: ContentType, content: &str) -> SinglePart {
     SinglePart::builder().header(kind).header(encoding).body(lines)
 }
 
-/// Limits for an attachment's name and media type, in bytes.
+/// In bytes.
 const NAME_BYTES: usize = 150;
 const TYPE_BYTES: usize = 100;
 
@@ -267,8 +264,8 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    /// Encodes the file in base64, because relays leave it unchanged. Removes direction overrides from the
-    /// name: with U+202E, `gnp.exe` would end in `exe.png`.
+    /// Encodes the file in base64, which relays leave unchanged. Removes direction overrides from the name:
+    /// with U+202E, `gnp.exe` would end in `exe.png`.
     ///
     /// # Errors
     /// The name or the media type is invalid.
@@ -305,8 +302,8 @@ const LABEL_CHARS: usize = 40;
 const LABELS: Uuid = Uuid::from_u128(0x7d0a_4c1e_93b5_5f26_8a41_c06e_5b9f_2d18);
 
 /// Replaces control characters and line separators with spaces, and collapses runs. Removes direction
-/// overrides, because they can make `evil@example.com` look like another address. Breaks up anything like an
-/// encoded word (RFC 2047), so clients won't decode it.
+/// overrides, which can make `evil@example.com` look like another address. Breaks up anything like an encoded
+/// word (RFC 2047), so clients won't decode it.
 fn one_line(text: &str, max_chars: usize) -> String {
     let separator = |c: char| c.is_control() || c.is_whitespace() || matches!(c, '\u{2028}' | '\u{2029}');
     let text = bidi::without_overrides(text);
@@ -321,8 +318,8 @@ fn host<'a>(part: &'static str, name: &'a str) -> Result<&'a str, MailError> {
     Err(MailError::Message { part, problem: format!("{name:?} is not a host name like lists.example.com") })
 }
 
-/// Turns an id into a label. If it only has lower-case letters, digits, `-` and `_`, it stays as it is.
-/// Otherwise we drop other characters and add a hash, which keeps labels distinct.
+/// Keeps an id of lower-case letters, digits, `-` and `_`. Otherwise drops other characters and adds a hash,
+/// which keeps labels distinct.
 fn label(id: &str) -> String {
     let kept = |c: &char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_');
     let clean: String = id.to_ascii_lowercase().chars().filter(kept).take(LABEL_CHARS).collect();
@@ -332,7 +329,7 @@ fn label(id: &str) -> String {
     format!("{clean}-{}", opaque_id(id)).trim_start_matches('-').to_owned()
 }
 
-/// Hashes an id to twelve characters, so it can be matched without revealing it.
+/// Hashes an id to twelve characters, which match without revealing it.
 fn opaque_id(id: &str) -> String {
     Uuid::new_v5(&LABELS, id.as_bytes()).simple().to_string().split_off(20)
 }
@@ -348,7 +345,7 @@ fn ascii_header(name: &'static str, value: String) -> HeaderValue {
 /// breaks the signature.
 const LINE_BYTES: usize = 480;
 
-/// Attribute values stay intact, even if longer than a line.
+/// Never splits attribute values.
 fn short_lines(html: &str) -> String {
     let mut bytes = html.as_bytes().to_vec();
     let (mut line, mut space, mut quote, mut in_tag, mut at) = (0, None, None, false, 0);

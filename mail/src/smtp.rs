@@ -3,8 +3,8 @@
 //! [`ConnectionSlot::offer`] stops before the final dot; only [`ReadyTransaction::send_dot`] delivers a message (rule 26). Between the
 //! two, the caller must record the attempt as past the dot.
 //!
-//! Each step is a `tracing` span `smtp_step` at `debug`, with its phase. The caller should open a span with
-//! relay and message around [`ConnectionSlot::offer`]; [`ReadyTransaction::send_dot`] continues this span.
+//! Each step is a `tracing` span `smtp_step` at `debug`, with its phase. Open a span with relay and message
+//! around [`ConnectionSlot::offer`]; [`ReadyTransaction::send_dot`] continues it.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ pub use self::{
 
 /// Content bytes per write. Each write may take [`SmtpTimeouts::block`].
 const BLOCK_BYTES: usize = 64 * 1024;
-/// Maximum line length in bytes, without its end (RFC 5322 2.1.1).
+/// In bytes, without the line's end (RFC 5322 2.1.1).
 const LINE_BYTES: usize = 998;
 /// How often to wait for another connection if the relay refuses new ones while others work.
 const REFUSED_CONNECTIONS: u32 = 5;
@@ -79,7 +79,7 @@ pub struct SmtpMailer {
 }
 
 impl SmtpMailer {
-    /// Reads the trusted certificates. Does not connect yet.
+    /// Does not connect yet.
     ///
     /// # Errors
     /// [`MailError::Trust`] if TLS is needed and there is no trusted certificate.
@@ -105,11 +105,11 @@ impl SmtpMailer {
         self.pool.close().await;
     }
 
-    /// Checks the relay without sending a message: connects, negotiates TLS, authenticates, and sends NOOP
-    /// and QUIT. Returns `false` if `tls=opportunistic` found no TLS.
+    /// Checks the relay without sending: connects, negotiates TLS, authenticates, and sends NOOP and QUIT.
+    /// Returns `false` if `tls=opportunistic` found no TLS.
     ///
     /// # Errors
-    /// The phase in which the check failed, and the reason.
+    /// The failed phase, and the reason.
     pub async fn check(&self) -> Result<bool, AttemptOutcome> {
         let (mut connection, timeouts) = (self.pool.open().await?, &self.pool.timeouts);
         connection.noop(timeouts).await?;
@@ -123,10 +123,9 @@ impl ConnectionSlot {
     /// Sends a message up to the final dot: connection, MAIL, RCPT, DATA, and all content except the last
     /// block. An empty `from` is the null sender (RFC 5321).
     ///
-    /// You can drop this future at any time without sending the message. If the relay closed an idle
-    /// connection or accepts no more messages on it, we silently reconnect. If the relay refuses one more
-    /// connection while others work, or this message stalls while others wait, it goes back to waiting for a
-    /// slot.
+    /// Dropping this future at any time sends nothing. If the relay closed an idle connection or accepts no
+    /// more messages on it, we silently reconnect. If the relay refuses one more connection while others
+    /// work, or this message stalls while others wait, it goes back to waiting for a slot.
     ///
     /// # Errors
     /// The outcome of the attempt. Never [`AttemptClass::Ambiguous`].
@@ -177,7 +176,6 @@ impl ConnectionSlot {
         }
     }
 
-    /// Returns a connection with an unfinished transaction to the pool.
     fn give_back_dirty(mut self) {
         if let Ok((connection, ..)) = self.split_parts() {
             connection.dirty = true;
@@ -186,21 +184,20 @@ impl ConnectionSlot {
     }
 }
 
-/// The relay has all content except the final dot. Dropping this closes the connection, so the relay discards
-/// the message.
+/// The relay has everything but the final dot. Dropping this closes the connection, so the relay discards the
+/// message.
 pub struct ReadyTransaction {
     slot: ConnectionSlot,
     last: Vec<u8>,
     /// To be hidden in replies.
     local_part: String,
-    /// Span from [`ConnectionSlot::offer`], which [`ReadyTransaction::send_dot`] continues.
+    /// From [`ConnectionSlot::offer`]; [`ReadyTransaction::send_dot`] continues it.
     span: Span,
 }
 
-/// Why a message is not sent after all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WithdrawReason {
-    /// A newer attempt has started, or the message has already ended.
+    /// A newer attempt has started, or the message has ended.
     Fenced,
     /// The workflow was cancelled, or the worker is shutting down.
     Cancelled,
@@ -209,11 +206,10 @@ pub enum WithdrawReason {
 }
 
 impl ReadyTransaction {
-    /// Sends the rest with the final dot and waits for the reply. The caller must first record the attempt as
-    /// past the dot.
+    /// Sends the rest with the final dot and waits for the reply. First record the attempt as past the dot.
     ///
-    /// Await this to completion, which takes at most [`SmtpTimeouts::dot`]. If the future is dropped, we cannot
-    /// find out if the message was sent.
+    /// Await this to completion, at most [`SmtpTimeouts::dot`]. If the future is dropped, we cannot find out
+    /// if the message was sent.
     pub async fn send_dot(self) -> AttemptOutcome {
         let span = self.span.clone();
         self.send_last_block().instrument(span).await
@@ -290,7 +286,7 @@ impl<'a> SmtpMessage<'a> {
         Ok(Self { from, to, bytes, utf8 })
     }
 
-    /// Local part of the recipient, without quotes. Relays may quote it alone, with or without its quotes.
+    /// Without quotes. Relays may quote it alone, with or without its quotes.
     fn hidden_part(&self) -> &str {
         self.to.local_part().trim_matches('"')
     }

@@ -3,7 +3,7 @@
 //!
 //! Languages are matched by BCP 47 lookup (RFC 4647, 3.4). E.g. `de-AT` falls back to `de` for words, but
 //! keeps Austrian date formats. Otherwise we pick a language with the same script: `zh-CN` gets `zh-Hans`.
-//! Missing messages fall back to English. A tenant with its own folder can override messages.
+//! Missing messages fall back to English. A tenant's own folder can override messages.
 
 use std::{
     collections::BTreeMap,
@@ -127,7 +127,7 @@ fn add_folder(catalogues: &mut CatalogueMap, folder: &Path, prefix: &str) -> Res
     Ok(folders)
 }
 
-/// Adds a file for language `name`. Errors mention `file`. `path` is set for a team's own file.
+/// Errors mention `file`. `path` is set for a team's own file.
 fn add(
     catalogues: &mut CatalogueMap,
     name: &str,

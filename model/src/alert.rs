@@ -1,7 +1,7 @@
-//! The alerts operators watch for in the log, in the field `alert`.
+//! Alerts for operators, in the log's field `alert`.
 
 closed_set! {
-    /// The name of a log entry that should page an operator. `docs/operations.md` explains each alert.
+    /// The name of a log entry that should page an operator. `docs/operations.md` explains each one.
     pub enum AlertName {
         /// A digest ended as failed or ambiguous.
         DigestFailed = "digest_failed",
@@ -12,23 +12,22 @@ closed_set! {
         UnknownZone = "unknown_zone",
         RelayOpen = "relay_open",
         RelayClosed = "relay_closed",
-        /// A template is missing or broken, so the `default` template was used.
+        /// A template is missing or broken, so `default` was used.
         TemplateFallback = "template_fallback",
         DeadLetters = "dead_letters",
         /// A signal with an unknown name could not be stored as a dead letter.
         MisnamedSignal = "misnamed_signal",
         /// A producer started a digest with a timeout, a retry policy or a cron schedule.
         StartOptions = "start_options",
-        /// The subscription of a webhook has ended.
         WebhookEnded = "webhook_ended",
         NoticesUndelivered = "notices_undelivered",
-        /// The webhook endpoint of a subscription returned HTTP 410.
+        /// The subscription's webhook endpoint returned HTTP 410.
         SubscriptionEnded = "subscription_ended",
-        /// Notices are queued for a subscription that no configuration file has any more.
+        /// Notices are queued for a subscription which is in no configuration file any more.
         SubscriptionRemoved = "subscription_removed",
         ArchiveFailed = "archive_failed",
         UpkeepUnscheduled = "upkeep_unscheduled",
-        /// Processes of one installation differ in settings, keys, clocks or databases.
+        /// Processes of one installation have different settings, keys, clocks or databases.
         ProcessesDiffer = "processes_differ",
         /// A workflow run ended unexpectedly (no person ended it) and was recovered.
         RunRecovered = "run_recovered",

@@ -12,15 +12,14 @@ closed_set! {
         Data = "data",
         /// The content, up to the final dot.
         Body = "body",
-        /// We sent the final dot but have no reply yet.
+        /// Sent, but there is no reply yet.
         Dot = "dot",
-        /// The relay accepted the message.
         Done = "done",
     }
 }
 
 closed_set! {
-    /// The result of an attempt. This decides what we do next.
+    /// The result of an attempt, which decides the next step.
     pub enum AttemptClass {
         Sent = "sent",
         /// Transient failure: retry with backoff.
@@ -34,8 +33,8 @@ closed_set! {
         HardBounce = "hard_bounce",
         /// Permanent for now; suppress the address only after repeats.
         MailboxFull = "mailbox_full",
-        /// A missing mailbox by the text of the reply but not by its code: permanent; suppress the address
-        /// only after repeats.
+        /// A missing mailbox by the reply's text but not its code: permanent; suppress the address only after
+        /// repeats.
         UnknownMailbox = "unknown_mailbox",
         /// The relay refused the recipient without a reason: retry once, suppress only after repeats.
         Refused = "refused",
@@ -58,8 +57,7 @@ closed_set! {
 }
 
 impl AttemptClass {
-    /// Returns `true` if the refusal may be directed at us. The message should then be tried once more before
-    /// it fails.
+    /// Returns `true` if the refusal may be directed at us. Try the message once more before it fails.
     #[must_use]
     pub const fn is_refusal(self) -> bool {
         matches!(self, Self::Refused | Self::RecipientPolicy)

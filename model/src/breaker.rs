@@ -33,28 +33,28 @@ const COMPLAINT_OUTCOMES: u32 = 1_000;
 /// Opens at this many complaints per thousand messages, but never before this many. Gmail and Yahoo reject
 /// this rate.
 const COMPLAINTS: u32 = 3;
-/// How long others wait for a probe. This exceeds the timeouts of a delivery without any reply.
+/// How long others wait for a probe: longer than the timeouts of a delivery without any reply.
 const PROBE: Duration = Duration::from_mins(15);
-/// Shortest and longest poll interval of waiting messages. In between, it equals the time since the breaker
-/// opened. We poll because an operator may close the breaker.
+/// Shortest and longest poll interval of waiting messages; in between, the time since the breaker opened. We
+/// poll because an operator may close the breaker.
 const ASK_AGAIN: (Duration, Duration) = (Duration::from_secs(5), Duration::from_mins(5));
 
-/// A message that opened the breaker lets others probe for this long before it tries again itself.
+/// A message that opened the breaker lets others probe for this long before its next try.
 const OTHERS_FIRST: Duration = Duration::from_mins(1);
 
-/// A new relay starts with the default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CircuitBreaker {
-    /// `None` if the breaker is closed.
     pub open: Option<OpenState>,
     /// Consecutive failures to connect or log in.
     pub failures: u32,
     pub failing_since: Option<Timestamp>,
-    /// `sent` and `bounced` are the sample for the bounce rate.
+    /// Accepted messages in the sample for the bounce rate.
     pub sent: u32,
+    /// Hard bounces in this sample.
     pub bounced: u32,
-    /// `taken` and `complained` are the sample for the complaint rate.
+    /// Accepted messages in the sample for the complaint rate.
     pub taken: u32,
+    /// Complaints in this sample.
     pub complained: u32,
     /// Refused recipients, where the relay may mean us.
     pub refusals: RefusalHistory,
@@ -62,19 +62,18 @@ pub struct CircuitBreaker {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VersionedBreaker {
-    /// The number of changes so far; 0 if nothing is stored.
+    /// The number of changes; 0 if nothing is stored.
     pub revision: u64,
     pub breaker: CircuitBreaker,
 }
 
-/// An open circuit breaker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenState {
     pub cause: BreakerCause,
     /// The relay's reply or the operator's reason.
     pub why: String,
     pub since: Timestamp,
-    /// When the next probe is allowed. [`Timestamp::MAX`] if only an operator can close the breaker.
+    /// When the next probe is allowed; [`Timestamp::MAX`] if only an operator can close the breaker.
     pub until: Timestamp,
     /// How often the breaker opened since it was last closed.
     pub times: u32,
@@ -99,7 +98,7 @@ closed_set! {
         /// Too many addresses do not exist. Sending more would damage our reputation.
         Bounces = "bounces",
         Throttled = "throttled",
-        /// Too many recipients complain. Sending more would damage our reputation.
+        /// Too many complaints. Sending more would damage our reputation.
         Complaints = "complaints",
         Operator = "operator",
         HourlyQuota = "hourly_quota",
@@ -110,7 +109,7 @@ closed_set! {
 }
 
 impl BreakerCause {
-    /// The first and the longest backoff. It doubles with every failed probe.
+    /// First and longest backoff. It doubles with every failed probe.
     const fn backoff_range(self) -> (Duration, Duration) {
         match self {
             Self::Policy | Self::Configuration | Self::Refusals => (Duration::from_mins(5), Duration::from_hours(1)),
@@ -125,7 +124,7 @@ impl BreakerCause {
         }
     }
 
-    /// Returns `true` if content or addresses are the cause, not the relay. This concerns only the tenants
+    /// Returns `true` if content or addresses are the cause, not the relay. This only concerns the tenants
     /// who sent them.
     #[must_use]
     pub const fn is_about_mail(self) -> bool {
@@ -138,7 +137,7 @@ impl BreakerCause {
     }
 }
 
-/// The name of a breaker: `RELAY`, or `RELAY/TENANT` for a tenant's own breaker. Relay names have no `/`.
+/// `RELAY`, or `RELAY/TENANT` for a tenant's own breaker. Relay names have no `/`.
 #[must_use]
 pub fn breaker_name(relay: &str, tenant: Option<&str>) -> String {
     tenant.map_or_else(|| relay.to_owned(), |tenant| format!("{relay}/{tenant}"))
@@ -149,14 +148,13 @@ pub fn split_name(name: &str) -> (&str, Option<&str>) {
     name.split_once('/').map_or((name, None), |(relay, tenant)| (relay, Some(tenant)))
 }
 
-/// A later report about a message the relay had accepted.
+/// A later report about an accepted message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DeliveryEvidence {
     Bounced,
     Complained,
 }
 
-/// May a message use this relay now?
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BreakerDecision {
     Go,
@@ -168,10 +166,10 @@ pub enum BreakerDecision {
     },
 }
 
-/// What one attempt reveals about its relay.
+/// What an attempt reveals about its relay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RelayObservation {
-    /// How many messages the relay accepted.
+    /// The number of accepted messages.
     Well(u32),
     /// The relay works, but accepted nothing.
     Works,
@@ -180,21 +178,20 @@ pub enum RelayObservation {
     Refused {
         recipient: u32,
         domain: u32,
-        /// Only messages for this domain use the relay.
+        /// The relay is used for this domain only.
         is_alone: bool,
         /// The digest or message ended with this refusal.
         ended: bool,
     },
     /// The relay replied after login.
     Answered,
-    /// The breaker should open.
     Fault(BreakerCause),
     Nothing,
 }
 
 impl RelayObservation {
-    /// Evaluates the end of an attempt. `replied` is `true` if the relay ended it with a reply; `refusal` is
-    /// the matching row, if this reply is a refusal.
+    /// Evaluates an attempt's end. `replied` is `true` if the relay ended it with a reply; `refusal` is the
+    /// matching row, if this reply is a refusal.
     #[must_use]
     pub fn from_attempt(phase: AttemptPhase, class: AttemptClass, replied: bool, refusal: Option<&ReplyRow>) -> Self {
         match class {
@@ -282,8 +279,8 @@ impl CircuitBreaker {
         }
     }
 
-    /// Returns the state after a report, or `None` if nothing changes. While the breaker is open, reports do
-    /// not show if the relay works, so we ignore them.
+    /// Returns the state after a report, or `None` if nothing changes. Ignored while the breaker is open,
+    /// because reports do not show if the relay works.
     #[must_use]
     pub fn after_report(&self, evidence: DeliveryEvidence, now: Timestamp) -> Option<Self> {
         if self.open.is_some() {
@@ -327,8 +324,8 @@ impl CircuitBreaker {
         (!self.refusals.is_mixed).then(|| Self { refusals: refusals(), ..self.clone() })
     }
 
-    /// Records the sender it opened for. Once this sender is no longer in use, the failure proves nothing
-    /// about the relay.
+    /// Records the sender it opened for. Once this sender is unused, the failure proves nothing about the
+    /// relay.
     #[must_use]
     pub fn for_sender(self, sender: &str) -> Self {
         Self { refusals: RefusalHistory { sender: Some(sender.to_owned()), ..self.refusals }, ..self }
@@ -375,7 +372,6 @@ impl CircuitBreaker {
         }
     }
 
-    /// Remembers this message if it caused the opening.
     fn record_opener(&self, cause: BreakerCause, message: Uuid) -> Self {
         let refusals = self.refusals.clone();
         let is_opener = matches!(cause, BreakerCause::Policy | BreakerCause::Refusals);
@@ -437,7 +433,7 @@ impl CircuitBreaker {
         }
     }
 
-    /// Also resets the counters, since they predate the opening.
+    /// Also resets the counters, which predate the opening.
     fn open_for_cause(&self, cause: BreakerCause, why: &str, now: Timestamp, times: u32) -> Self {
         let (first, longest) = cause.backoff_range();
         let doubled = first.saturating_mul(2_u32.saturating_pow(times.saturating_sub(1)));
@@ -482,7 +478,6 @@ impl StoredWait {
 }
 
 impl OpenState {
-    /// Returns `true` if not even a probe is allowed.
     #[must_use]
     pub fn blocks_probes(&self, now: Timestamp) -> bool {
         StoredWait::of_breaker(self.cause).is_active(self.until, now)

@@ -1,4 +1,4 @@
-//! Cadences: their syntax in `tidings.toml` and the calendar arithmetic.
+//! Cadences: their syntax in `tidings.toml`, and calendar arithmetic.
 //!
 //! The code is pure, but replayed code should never call it: `plan` runs as an activity, and history keeps
 //! its result.
@@ -26,7 +26,7 @@ pub use cron::{CronSchedule, WeekTimes};
 pub use days::DayRange;
 pub use read::{CadenceField, CadenceKind, ParseError};
 
-/// The time for a weekly cadence that replaces one without a time.
+/// The time of a weekly cadence replacing one without a time.
 const WEEKLY_AT: Time = Time::constant(8, 0, 0, 0);
 /// Slots to search for the longest window: five years, if monthly.
 const SLOTS: usize = 60;
@@ -45,7 +45,7 @@ pub enum Cadence {
     Sliding(Duration, Duration),
     /// At this minute (0 to 59) of every hour on the recipient's clock.
     Hourly(i8),
-    /// Every day at this time in the recipient's zone, which also applies to the kinds below.
+    /// Every day at this time in the recipient's zone, like the kinds below.
     Daily(Time),
     /// `None` means the recipient's working days.
     Weekdays(Option<DayRange>, Time),
@@ -54,7 +54,7 @@ pub enum Cadence {
     Monthly(i8, Time),
     /// A crontab(5) schedule.
     Cron(CronSchedule),
-    /// Sends nothing. The window still closes, so that the ledger records why.
+    /// Sends nothing. The window still closes, so the ledger records why.
     Never,
 }
 
@@ -98,8 +98,8 @@ impl Cadence {
         }
     }
 
-    /// How long a window may collect, if nothing else holds it back. This samples consecutive slots and may
-    /// miss a rare gap in a cron schedule.
+    /// The longest time a window may collect, if nothing else holds it back. Samples consecutive slots, so it
+    /// may miss a rare gap in a cron schedule.
     #[must_use]
     pub fn longest_window(&self) -> SignedDuration {
         let (mut opened_at, mut longest) = (Timestamp::UNIX_EPOCH, SignedDuration::ZERO);
@@ -113,7 +113,6 @@ impl Cadence {
         longest
     }
 
-    /// `None` if there is no limit.
     #[must_use]
     pub const fn max_events(&self) -> Option<u32> {
         match self {
@@ -122,7 +121,6 @@ impl Cadence {
         }
     }
 
-    /// `None` if events do not move the deadline.
     #[must_use]
     pub fn sliding_deadline(&self, opened_at: Timestamp) -> Option<SlidingDeadline> {
         match self {
@@ -159,7 +157,6 @@ impl Cadence {
         }
     }
 
-    /// `None` if the cadence has no time of day.
     #[must_use]
     pub const fn with_time(&self, time: Time) -> Option<Self> {
         match self {
@@ -171,8 +168,8 @@ impl Cadence {
         }
     }
 
-    /// The weekly replacement for a more frequent cadence: Monday at the same time, or at 08:00. `None` if it
-    /// is not more frequent or is a cron schedule.
+    /// The weekly replacement for a more frequent cadence: Monday at the same time, or at 08:00. `None` for
+    /// other cadences and cron schedules.
     #[must_use]
     pub fn weekly_replacement(&self) -> Option<Self> {
         let time = match self {
@@ -184,7 +181,6 @@ impl Cadence {
         Some(Self::Weekly(Weekday::Monday, time))
     }
 
-    /// Returns `true` if the recipient's time zone matters.
     #[must_use]
     pub const fn follows_the_calendar(&self) -> bool {
         !matches!(self, Self::Instant | Self::After(_) | Self::Sliding(..) | Self::Never)

@@ -1,7 +1,7 @@
 //! Closed sets: enums with the same names in SQL, JSON, logs and metrics.
 
-/// Declares `enum Name { Variant = "name", ... }` with `ALL`, `name`, `named`, [`Display`](std::fmt::Display)
-/// and serde, all with these names, and a schema for the feature `openapi`.
+/// Declares `enum Name { Variant = "name", ... }` with `ALL`, `name`, `named`,
+/// [`Display`](std::fmt::Display), serde, and a schema for the feature `openapi`.
 macro_rules! closed_set {
     ($(#[$meta:meta])* $vis:vis enum $set:ident { $($(#[$value_meta:meta])* $value:ident = $name:literal,)+ }) => {
         $(#[$meta])*
@@ -13,7 +13,6 @@ macro_rules! closed_set {
         impl $set {
             pub const ALL: [Self; [$($name),+].len()] = [$(Self::$value),+];
 
-            /// The name in SQL, JSON, logs and metrics.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
@@ -80,7 +79,6 @@ macro_rules! closed_set {
 #[cfg(test)]
 mod tests {
     closed_set! {
-        /// Two ends of a line.
         enum End {
             Near = "near",
             FarAway = "far_away",

@@ -196,13 +196,10 @@ pub struct DuePreview {
     pub events: Vec<Event>,
     /// Unstored events that do not fit on this page.
     pub more: u64,
-    /// See [`Plan::limits`](crate::step::Plan::limits).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<FrequencyLimits>,
-    /// See [`Plan::basis`](crate::step::Plan::basis).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub basis: Option<DeadlineBasis>,
-    /// See [`Plan::promised_at`](crate::step::Plan::promised_at).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promised_at: Option<Timestamp>,
 }
@@ -268,7 +265,6 @@ impl OperatorCommand for CommandContext {
     }
 }
 
-/// Also has the names of unknown JSON fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OperatorArgument<C> {
     pub command: C,
@@ -277,7 +273,7 @@ pub struct OperatorArgument<C> {
 
 impl<C: OperatorCommand> OperatorArgument<C> {
     /// Rejects unknown fields, an invalid operator or reason, and a time in the past. The workflow checks
-    /// this, so that command line, API and update behave alike.
+    /// this, so command line, API and update behave alike.
     ///
     /// # Errors
     /// Names the field, the problem and the remedy.
@@ -324,7 +320,7 @@ impl<C: OperatorCommand + DeserializeOwned> OperatorArgument<C> {
     }
 }
 
-/// Finds the invalid field by parsing each one without the others.
+/// Parses each field without the others.
 fn find_invalid_field<C: OperatorCommand + DeserializeOwned>(
     fields: Map<String, Value>,
     error: &serde_json::Error,
@@ -387,7 +383,7 @@ mod tests {
         CommandContext { by: "ann".into(), why: "ticket 812".into() }
     }
 
-    /// Checks the command with all its fields, and with one more.
+    /// Accepts the command with all its fields, but not with one more.
     fn takes_its_fields_only<C>(command: C)
     where
         C: OperatorCommand + Serialize + DeserializeOwned + Clone + PartialEq + fmt::Debug,

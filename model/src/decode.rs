@@ -1,5 +1,5 @@
 //! Decodes the signal `events`. This cannot fail, because a failure would block the workflow forever.
-//! Malformed input becomes a dead letter instead; docs/events.md is the contract.
+//! Malformed input becomes a dead letter instead; docs/events.md is the contract (rule 4).
 
 use jiff::Timestamp;
 
@@ -25,22 +25,22 @@ pub use signal::{EVENT_BATCH, SignalPayload};
 pub struct DecodedSignal {
     /// Valid events, in order.
     pub events: Vec<Event>,
-    /// They cover events anywhere, including the same batch.
+    /// These cover events anywhere, including the same batch.
     pub retracts: Vec<Retract>,
     /// One per malformed payload, event or retract. At most 101 letters (the last stands for the rest) with
     /// 64 KiB of payload heads together.
     pub dead_letters: Vec<DeadLetter>,
 }
 
-/// Decodes events and retracts and checks that each belongs to `key`. An invalid one does not affect the
+/// Decodes events and retracts and checks that each belongs to `key`; an invalid one does not affect the
 /// rest. Letters are numbered from `next_seq`.
 pub fn decode<'a>(key: &Key, payloads: impl IntoIterator<Item = SignalPayload<'a>>, next_seq: u64) -> DecodedSignal {
     decode_by(ContractEdition::Today, key, payloads, next_seq).0
 }
 
 /// Like [`decode`], but a replay has to decide as the original run did (docs/upgrades.md). If the former
-/// edition of the contract gives another result, we use it unless `is_today` returns `true`, because the run
-/// uses today's. `is_today` is only called in this case.
+/// edition of the contract gives another result, we use it unless `is_today` (only called in this case)
+/// returns `true`, because the run uses today's.
 pub fn decode_behind<'a>(
     key: &Key,
     payloads: impl IntoIterator<Item = SignalPayload<'a>> + Clone,
@@ -80,8 +80,8 @@ fn decode_by<'a>(
 }
 
 impl DecodedSignal {
-    /// Returns `true` if a workflow would continue identically. Compares times in milliseconds and letters
-    /// only by count.
+    /// Returns `true` if a workflow would continue identically. Compares times in milliseconds, and only
+    /// counts letters.
     fn has_the_course_of(&self, other: &Self) -> bool {
         let event = |event: &Event| Event { occurred_at: in_milliseconds(event.occurred_at), ..event.clone() };
         let retract = |retract: &Retract| match retract.clone() {
@@ -100,7 +100,7 @@ fn in_milliseconds(at: Timestamp) -> Timestamp {
     Timestamp::from_millisecond(at.as_millisecond()).unwrap_or(at)
 }
 
-/// For a workflow id that stands for no key.
+/// For a workflow id which is no key.
 pub fn reject_all<'a>(
     payloads: impl IntoIterator<Item = SignalPayload<'a>>,
     reason: &str,
@@ -120,7 +120,7 @@ pub struct BatchPayload {
 }
 
 impl BatchPayload {
-    /// Encodes a `tidings.v1.EventBatch` as JSON, which the Temporal UI can show. The inputs should be
+    /// Encodes a `tidings.v1.EventBatch` as JSON, which the Temporal UI can show. Inputs should be
     /// proto3-JSON.
     #[must_use]
     pub fn new<'a>(events: impl IntoIterator<Item = &'a str>, retracts: impl IntoIterator<Item = &'a str>) -> Self {
@@ -132,7 +132,7 @@ impl BatchPayload {
     }
 }
 
-/// The inputs should be proto3-JSON.
+/// Inputs should be proto3-JSON.
 #[must_use]
 pub fn batch_json<'a>(
     events: impl IntoIterator<Item = &'a str>,

@@ -1,4 +1,4 @@
-//! Reports about a message after its relay accepted it: delivered, bounced, complained, opened.
+//! Reports about a message accepted by its relay: delivered, bounced, complained, opened.
 
 use std::collections::BTreeSet;
 
@@ -19,10 +19,10 @@ pub use report::{BounceKind, DeliveryReport, EnhancedStatus, ReportKind, ReportR
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventEffect {
     pub message: Uuid,
-    /// `true` if the event was recorded before, so nothing changed.
+    /// The event was recorded before, so nothing changed.
     pub again: bool,
-    /// The key whose consent this event withdrew, now or when it was first delivered. Signal its workflow; if
-    /// this fails, the open window will notice at its deadline.
+    /// The key whose consent this event withdrew, now or when first delivered. Signal its workflow; if this
+    /// fails, the open window will notice at its deadline.
     pub withdrawn: Option<Key>,
     /// Set if the event is new and a hard bounce or complaint.
     pub against: Option<TenantEvidence>,
@@ -32,11 +32,10 @@ pub struct EventEffect {
 pub enum EventRejection {
     /// No relay has this message, or it belongs to another tenant.
     UnknownMessage,
-    /// Another relay sent the message.
     OtherRelay,
 }
 
-/// For the circuit breaker of the relay which accepted the message.
+/// For the breaker of the relay which accepted the message.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TenantEvidence {
     /// The relay's name at the time of the attempt.
@@ -54,7 +53,7 @@ pub struct WebhookRequest {
     pub unusable: Vec<UnusablePart>,
 }
 
-/// A token that is valid for a single body.
+/// Valid for a single body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OneTimeToken {
     pub token: String,
@@ -69,7 +68,7 @@ pub struct UnusablePart {
     pub size: u64,
     pub sha256: String,
     pub head: String,
-    /// `true` if `head` contains the whole part except addresses.
+    /// `head` contains the whole part except addresses.
     pub whole: bool,
     /// At most 20. One may be a message id.
     pub ids: BTreeSet<Uuid>,
@@ -89,6 +88,5 @@ pub enum LetterEmitted {
     Now(Vec<Result<EventEffect, EventRejection>>),
     /// Nothing was recorded.
     Before(EmissionRecord),
-    /// No such letter.
     Unknown,
 }

@@ -1,4 +1,4 @@
-//! A validated event. Later code should not check the limits again.
+//! A validated event. Later code need not check the limits again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,7 @@ pub use payload::EventPayload;
 
 const YEAR_ONE: Timestamp = Timestamp::constant(-62_135_596_800, 0);
 
-/// One fact for one key, which belongs to the workflow and is not repeated here.
+/// One fact for one key; the workflow has the key, so it is not repeated here.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
     /// Idempotency key within the [`Key`].
@@ -40,7 +40,7 @@ pub struct Event {
     pub actor: String,
     /// By the producer's clock.
     pub occurred_at: Timestamp,
-    /// Numbers to add up over a line.
+    /// Numbers to sum over a line.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub counts: BTreeMap<String, i64>,
     /// Makes the whole window due immediately (rule 14).
@@ -52,7 +52,7 @@ pub struct Event {
 }
 
 impl Event {
-    /// Validates a wire event and splits off its key. Empty parts of the key come from `default`.
+    /// Validates a wire event and splits off its key. Empty key parts come from `default`.
     ///
     /// # Errors
     /// Names the first field that is missing or exceeds its limit.

@@ -1,4 +1,4 @@
-//! Text from outside: files, environment, standard input, replies. It may have a byte order mark, invisible
+//! Text from outside: files, environment, standard input, replies. It may have a byte order mark or invisible
 //! characters at its ends, or be too long to show.
 
 use std::io;
@@ -23,7 +23,7 @@ pub fn skip_bom(bytes: &[u8]) -> &[u8] {
     bytes.strip_prefix(BOM).unwrap_or(bytes)
 }
 
-/// By its byte order mark or a NUL in the first character.
+/// By byte order mark or a NUL in the first character.
 #[must_use]
 pub fn is_utf16(bytes: &[u8]) -> bool {
     matches!(bytes, [0xff, 0xfe, ..] | [0xfe, 0xff, ..] | [0, b' '..=b'~', ..] | [b' '..=b'~', 0, ..])
@@ -52,22 +52,21 @@ pub fn decode_file(bytes: Vec<u8>) -> io::Result<String> {
     }
 }
 
-/// Trims white space, control characters, and marks which slip in when a value is copied from a page or
-/// document.
+/// Trims white space, control characters, and marks which slip in when copying from a page or document.
 #[must_use]
 pub fn clean_edges(text: &str) -> &str {
     text.trim_matches(is_unseen)
 }
 
-/// Excludes the joiners U+200C and U+200D, because they change the letter before them.
+/// Excludes the joiners U+200C and U+200D, which change the letter before them.
 fn is_unseen(c: char) -> bool {
     c.is_whitespace()
         || c.is_control()
         || matches!(c, '\u{ad}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
-/// Never splits a flag, a family emoji or a letter with its marks (UAX #29), unless the first one alone is
-/// too long.
+/// Never splits a flag, a family emoji or a letter with its marks (UAX #29), unless the first is too long by
+/// itself.
 #[must_use]
 pub fn cut_text(text: &str, max_chars: usize) -> &str {
     if text.len() <= max_chars {
@@ -107,7 +106,7 @@ pub(crate) const fn json_type(value: &Value) -> &'static str {
     }
 }
 
-/// Anything else than a name, e.g. an address, becomes `?`.
+/// Anything else, e.g. an address, becomes `?`.
 pub(crate) fn printable_name(name: &str) -> String {
     let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | ' ' | '$');
     if name.is_empty() || name.len() > 64 || !name.chars().all(is_name) { "?".to_owned() } else { name.to_owned() }

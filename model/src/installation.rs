@@ -1,8 +1,8 @@
 //! One Temporal namespace belongs to one installation (rule 50). Database and namespace both store its
-//! identity. A second database with the same identity is a copy, and only one may be active.
+//! identity. A second database with this identity is a copy, and only one may be active.
 //!
-//! Workers write a new beat to both places now and then, the database first. A copy misses the beats of the
-//! original, which is how we detect it. In another place (file or database), we detect it immediately.
+//! Workers write a new beat to both places now and then, the database first. A copy misses the original's
+//! beats, which is how we detect it. In another place (file or database), we detect it immediately.
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use uuid::Uuid;
 /// Never starts anything; its argument is the [`InstallationClaim`]. A schedule outlives the namespace's retention and
 /// only needs the writer role.
 pub const SCHEDULE: &str = "tidings-installation";
-/// Time between two beats, over all workers.
+/// Over all workers.
 pub const BEAT: SignedDuration = SignedDuration::from_secs(20);
 /// Workers without a beat for this long are gone.
 pub const GONE_AFTER: SignedDuration = SignedDuration::from_mins(1);
@@ -68,7 +68,6 @@ impl Installation {
         }
     }
 
-    /// Compares the place and the last two beats.
     #[must_use]
     pub fn matches_claim(&self, claim: &InstallationClaim) -> bool {
         claim.place == self.place && [self.beat, self.before].contains(&claim.beat)
@@ -76,7 +75,7 @@ impl Installation {
 }
 
 impl InstallationClaim {
-    /// `None` if the workers are gone. Clocks differ, so this may be in the future.
+    /// `None` if the workers are gone. May be in the future, because clocks differ.
     #[must_use]
     pub fn seen_lately(&self, now: Timestamp) -> Option<Timestamp> {
         self.at.filter(|at| now.duration_since(*at).abs() < GONE_AFTER)

@@ -1,4 +1,4 @@
-//! The key of a digest, and its workflow id.
+//! A digest's key and its workflow id.
 
 use std::{fmt, str::FromStr};
 
@@ -11,7 +11,7 @@ use crate::{limits, limits::InvalidField};
 /// All except unreserved characters (RFC 3986).
 pub(crate) const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// For UUIDv5 (RFC 9562). Drawn at random; must never change.
+/// UUIDv5 namespace (RFC 9562). Random; must never change.
 const DIGEST_NAMESPACE: Uuid = Uuid::from_u128(0x2b1c_93f4_6a52_5d0e_9c57_8d4e_11f0_7a63);
 
 /// Must never change.
@@ -59,7 +59,7 @@ impl Key {
         Self::new(part(tenant, |key| &key.tenant), part(digest, |key| &key.digest_type), part(user, |key| &key.user))
     }
 
-    /// `digest/{tenant}/{type}/{user}`, each part percent-encoded.
+    /// `digest/{tenant}/{digest_type}/{user}`, each part percent-encoded.
     #[must_use]
     pub fn workflow_id(&self) -> String {
         format!("digest/{self}")
@@ -82,7 +82,7 @@ impl Key {
     /// `window` counts the windows in the chain of runs which began with `first_run_id`. The id stays the
     /// same after a replay, reset or retry.
     ///
-    /// It should not depend on the window's opening time or content, because a retried workflow task has a
+    /// It does not depend on the window's opening time or content, because a retried workflow task has a
     /// different clock and more events.
     #[must_use]
     pub fn digest_id(&self, first_run_id: &str, window: u64) -> Uuid {
@@ -90,7 +90,7 @@ impl Key {
         Uuid::new_v5(&DIGEST_NAMESPACE, name.as_bytes())
     }
 
-    /// Identifies the email thread for the key's messages about an entity.
+    /// Identifies the email thread about an entity.
     #[must_use]
     pub fn thread_id(&self, entity_type: &str, entity_id: &str) -> Uuid {
         let part = |text| utf8_percent_encode(text, ESCAPED);
@@ -99,7 +99,7 @@ impl Key {
     }
 }
 
-/// `{tenant}/{type}/{user}`, each part percent-encoded.
+/// `{tenant}/{digest_type}/{user}`, each part percent-encoded.
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let part = |text| utf8_percent_encode(text, ESCAPED);
@@ -141,8 +141,8 @@ impl PersonId {
         Self { tenant: key.tenant.clone(), user: key.user.clone() }
     }
 
-    /// Prefix of the reason when a person moves to this id. The next claim of this person's keys includes
-    /// events dropped with it.
+    /// Prefix of the reason when a person moves to this id. The next claim of their keys includes events
+    /// dropped with it.
     #[must_use]
     pub fn move_reason(&self) -> String {
         format!("moved to {self}: ")
@@ -177,7 +177,7 @@ impl FromStr for PersonId {
     }
 }
 
-/// For UUIDv5 (RFC 9562). Drawn at random; must never change.
+/// UUIDv5 namespace (RFC 9562). Random; must never change.
 const MESSAGE_NAMESPACE: Uuid = Uuid::from_u128(0x6f2d_17b8_0c94_5e3a_b1d7_4a86_93ce_50f2);
 
 /// Everything submitted with the same idempotency key is one message.
@@ -208,7 +208,6 @@ impl MessageKey {
         format!("message/{self}")
     }
 
-    /// The inverse of [`MessageKey::workflow_id`]; `None` for any other text.
     #[must_use]
     pub fn from_workflow_id(id: &str) -> Option<Self> {
         let (tenant, key) = id.strip_prefix("message/")?.split_once('/')?;
@@ -217,7 +216,7 @@ impl MessageKey {
         Self::new(part(tenant)?, part(key)?).ok().filter(|key| key.workflow_id() == id)
     }
 
-    /// Depends only on the key and never equals a digest's id.
+    /// Depends only on the key; never equals a digest's id.
     #[must_use]
     pub fn message_id(&self) -> Uuid {
         Uuid::new_v5(&MESSAGE_NAMESPACE, self.to_string().as_bytes())

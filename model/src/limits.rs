@@ -1,4 +1,4 @@
-//! We check these limits once, when a wire event becomes an [`Event`](crate::Event).
+//! Limits, checked once when a wire event becomes an [`Event`](crate::Event).
 
 pub const WORKFLOW_ID_BYTES: usize = 255;
 /// For `event_id`, `category`, `entity_type`, `entity_id` and `actor`.
@@ -7,8 +7,8 @@ pub const ID_BYTES: usize = 255;
 pub const PAYLOAD_BYTES: usize = 16 * 1024;
 /// Nested objects and lists. `serde_json` reads up to 128 levels, and an event travels inside other JSON.
 pub const PAYLOAD_DEPTH: usize = 32;
-/// Maximum length of a link that counts clicks, including the gateway's address. Outlook does not open links
-/// over 2,048. A link that would become longer is not counted.
+/// Maximum length of a click-counting link, including the gateway's address: Outlook does not open links over
+/// 2,048. Longer links are not counted.
 pub const COUNTED_LINK_CHARS: usize = 2_048;
 pub const COUNTS: usize = 32;
 pub const COUNT_NAME_BYTES: usize = 64;

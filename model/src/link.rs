@@ -1,5 +1,5 @@
-//! Links in messages: signed tokens with everything they need, so they work for years after the message was
-//! purged (rule 42).
+//! Links in messages: signed tokens which contain everything they need, so they work for years after the
+//! message was purged (rule 42).
 
 use std::fmt;
 
@@ -22,16 +22,16 @@ const SEPARATOR: char = '\0';
 
 #[derive(Clone, PartialEq, Eq)]
 pub enum UnsubscribeLink {
-    /// `generation` identifies the person who had the id
+    /// `generation` identifies who had the id
     /// ([`KeyFacts::generation`](crate::records::KeyFacts::generation)).
     Unsubscribe { key: Key, message: Uuid, generation: u64 },
     /// Stops a tenant's bulk messages to an address. The token is encrypted, because a link should not reveal
-    /// an address.
+    /// it.
     Suppress { tenant: String, address: String, message: Uuid },
 }
 
 impl UnsubscribeLink {
-    /// In base64url; `None` without a signing key. The same link always gets the same token.
+    /// In base64url; `None` without a signing key. The same link always has the same token.
     #[must_use]
     pub fn token(&self, keys: &LinkKeys) -> Option<String> {
         let key = keys.signing_key()?;
@@ -86,12 +86,11 @@ impl UnsubscribeLink {
     }
 }
 
-/// The bytes to sign.
 pub(crate) fn signed_bytes(message: Uuid, texts: &[&str]) -> Vec<u8> {
     [message.as_bytes(), texts.join(&SEPARATOR.to_string()).as_bytes()].concat()
 }
 
-/// Leaves out generation 0, because older tokens have none.
+/// Omits generation 0, because older tokens have none.
 pub(crate) fn signed_person_bytes(key: &Key, message: Uuid, generation: u64) -> Vec<u8> {
     let Key { tenant, digest_type, user } = key;
     let number = generation.to_string();
@@ -200,7 +199,7 @@ mod tests {
         UnsubscribeLink::Unsubscribe { key, message: MESSAGE, generation: 0 }
     }
 
-    /// The link of the next person with an id.
+    /// The link for an id's next person.
     fn next(link: UnsubscribeLink) -> UnsubscribeLink {
         match link {
             UnsubscribeLink::Unsubscribe { key, message, generation } => {
@@ -214,7 +213,7 @@ mod tests {
         UnsubscribeLink::Suppress { tenant: tenant.into(), address: address.into(), message: MESSAGE }
     }
 
-    /// A link of either kind. The ids have every length and any characters that an id may have.
+    /// A link of either kind, with ids of every length and any allowed characters.
     fn any_link() -> impl Strategy<Value = UnsubscribeLink> {
         let id = "[^\\pC]{1,20}";
         let message = any::<u128>().prop_map(Uuid::from_u128);
@@ -234,7 +233,7 @@ mod tests {
         ]
     }
 
-    /// The token with one bit of its bytes changed.
+    /// The token with one bit flipped.
     fn flipped(token: &str, bit: usize) -> String {
         let mut bytes = URL_SAFE_NO_PAD.decode(token).unwrap();
         let bit = bit % (bytes.len() * 8);

@@ -1,6 +1,6 @@
-//! A single message: commands, and inputs and results of its activities.
+//! A single message: commands, and its activities' inputs and results.
 
-/// Operator commands. Each one is a workflow update, and the audit trail records who sent it, why and when.
+/// Operator commands: workflow updates. The audit trail records who sent each, why and when.
 pub mod command {
     use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,6 @@ pub mod command {
         window::WindowEnd,
     };
 
-    /// Sends a failed message again, or skips the wait for its next attempt.
     #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
     pub struct RetryCommand {
         #[serde(flatten)]
@@ -34,8 +33,7 @@ pub mod command {
     }
 }
 
-/// Inputs and results of activities. Workflow history keeps them, so they should never contain an address or
-/// a body.
+/// Inputs and results of activities. Workflow history keeps them, so they never contain an address or a body.
 pub mod contract {
     use std::time::Duration;
 
@@ -49,7 +47,6 @@ pub mod contract {
         step::{SendAnswer, UnrecordedEnd},
     };
 
-    /// `message_send`: one attempt to deliver the message.
     #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
     pub struct MessageSendInput {
         /// Used if the activity's clock is behind.
@@ -70,12 +67,12 @@ pub mod contract {
     #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
     pub struct AttemptResult {
         pub sent: SendAnswer,
-        /// The backoff after each failed attempt, fixed at the first attempt so that later configuration
-        /// changes do not affect the message.
+        /// The backoff after each failed attempt, fixed at the first attempt so later configuration changes
+        /// do not affect the message.
         pub delays: Vec<Duration>,
     }
 
-    /// Ends the message. Returns the outcome in the outbox, where the first recorded one wins.
+    /// Ends the message. Returns the outbox's outcome: the first recorded one wins.
     #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
     pub struct MessageCloseInput {
         /// Used if the activity's clock is behind.
@@ -86,7 +83,6 @@ pub mod contract {
         pub order: Option<CommandContext>,
     }
 
-    /// Resumes the message.
     #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
     pub struct RetryInput {
         /// Used if the activity's clock is behind.

@@ -6,7 +6,6 @@ pub const SIGNAL: &str = "events";
 /// Signal without content to a digest or message workflow: the recipient's preferences changed, or a pause
 /// began or ended.
 pub const PREFERENCES_SIGNAL: &str = "preferences";
-/// Default task queue of the digest workflows.
 pub const TASK_QUEUE: &str = "tidings";
 pub const MESSAGE_WORKFLOW_TYPE: &str = "message";
 
@@ -16,7 +15,7 @@ pub fn transactional_queue(task_queue: &str) -> String {
     format!("{task_queue}-transactional")
 }
 
-/// For single messages. Separate, so that digests and single messages never wait for each other.
+/// For single messages, so digests and single messages never wait for each other.
 #[must_use]
 pub fn bulk_queue(task_queue: &str) -> String {
     format!("{task_queue}-bulk")
@@ -25,13 +24,12 @@ pub fn bulk_queue(task_queue: &str) -> String {
 pub const RETENTION_WORKFLOW_TYPE: &str = "upkeep";
 
 /// Schedule, task queue and prefix of the workflow ids (Temporal appends the start time). The queue is
-/// separate, so that retention does not use slots or rate of the deliveries, and older workers ignore it.
+/// separate, so retention uses no slots or rate of the deliveries, and older workers ignore it.
 #[must_use]
 pub fn retention_schedule(task_queue: &str) -> String {
     format!("{task_queue}-upkeep")
 }
 
-/// `None` if this is not a retention schedule.
 #[must_use]
 pub fn queue_of_retention(schedule: &str) -> Option<&str> {
     schedule.strip_suffix("-upkeep").filter(|queue| !queue.is_empty())
@@ -41,13 +39,13 @@ pub const SUBSCRIPTION_WORKFLOW_TYPE: &str = "subscription";
 /// No content: a notice is queued.
 pub const NOTICE_SIGNAL: &str = "notice";
 
-/// Separate, so that a slow webhook endpoint cannot delay emails.
+/// Separate, so a slow webhook endpoint cannot delay emails.
 #[must_use]
 pub fn subscriptions_queue(task_queue: &str) -> String {
     format!("{task_queue}-subscriptions")
 }
 
-/// Never clashes with a key's id, which begins with `digest/` or `message/`.
+/// Cannot clash with a key's id, which begins with `digest/` or `message/`.
 #[must_use]
 pub fn subscription_workflow_id(task_queue: &str, name: &str) -> String {
     format!("subscription/{task_queue}/{name}")

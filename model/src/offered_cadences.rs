@@ -1,4 +1,4 @@
-//! Cadences a recipient may choose, either a whole kind or an exact one.
+//! Cadences a recipient may choose: a whole kind or an exact one.
 
 use std::{fmt, str::FromStr};
 
@@ -34,7 +34,7 @@ impl OfferedCadences {
     }
 }
 
-/// Everything except `cron`, which is meant for operators.
+/// Everything except `cron`, which is for operators.
 impl Default for OfferedCadences {
     fn default() -> Self {
         Self(CadenceKind::ALL.into_iter().filter(|kind| *kind != CadenceKind::Cron).map(OfferedCadence::Kind).collect())
@@ -63,7 +63,6 @@ impl fmt::Display for OfferedCadence {
     }
 }
 
-/// E.g. `"instant", "weekly mon 08:00"`.
 impl fmt::Display for OfferedCadences {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, choice) in self.0.iter().enumerate() {
@@ -78,7 +77,6 @@ impl fmt::Display for OfferedCadences {
 mod tests {
     use super::*;
 
-    /// One of each kind.
     const CADENCES: [&str; 10] = [
         "instant",
         "after 60s",

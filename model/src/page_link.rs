@@ -1,5 +1,4 @@
-//! Links to pages. Each page has its own purpose: a token for one page does not open another, and an
-//! unsubscribe token opens none (rule 42).
+//! Links to pages. A token for one page does not open another, and an unsubscribe token opens none (rule 42).
 
 use url::Url;
 use uuid::Uuid;
@@ -17,11 +16,11 @@ pub struct PreferencesLink {
     pub key: Key,
     /// Contains the link.
     pub message: Uuid,
-    /// Identifies the person who had the id ([`KeyFacts::generation`](crate::records::KeyFacts::generation)).
+    /// Identifies who had the id ([`KeyFacts::generation`](crate::records::KeyFacts::generation)).
     pub generation: u64,
 }
 
-/// Leads to the page where a recipient whose cadence was adapted can pin the digest type's.
+/// Leads to the page for pinning the digest type's cadence, if the recipient's was adapted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AsBeforeLink {
     pub key: Key,
@@ -85,14 +84,12 @@ impl ViewLink {
 // The click target is part of the signed token, so we never redirect to an address Tidings did not sign, and
 // need no database (rule 44).
 
-/// The image that counts opens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenLink {
     pub tenant: String,
     pub message: Uuid,
 }
 
-/// Counts a click and redirects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClickLink {
     pub tenant: String,

@@ -1,7 +1,7 @@
-//! Providers and their custom headers, so that webhooks can name the message and the provider can drop
-//! duplicates and choose an IP pool.
+//! Providers and their custom headers, which let webhooks name the message and the provider drop duplicates
+//! and choose an IP pool.
 //!
-//! We add them before the stored bytes when sending. A relay always gets the same ones. They are not signed,
+//! When sending, we add them before the stored bytes; a relay always gets the same ones. They are not signed,
 //! so the signature is valid either way (see `dkim`).
 
 use jiff::SignedDuration;
@@ -19,14 +19,14 @@ closed_set! {
         Mailjet = "mailjet",
         Brevo = "brevo",
         SparkPost = "sparkpost",
-        /// Like all the others, it gets `X-Tidings-Message` from the stored bytes.
+        /// Like all others, it gets `X-Tidings-Message` from the stored bytes.
         #[default]
         Other = "other",
     }
 }
 
 impl Provider {
-    /// How long the provider drops duplicates, so that an ambiguous attempt can safely be repeated (rule 26).
+    /// How long the provider drops duplicates, so an ambiguous attempt can safely be repeated (rule 26).
     /// `None` if no SMTP header enables this.
     #[must_use]
     pub const fn deduplication_window(self) -> Option<SignedDuration> {

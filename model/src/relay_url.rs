@@ -11,7 +11,7 @@ use crate::{attempt::AttemptPhase, host_name::is_loopback, is_host_name};
 #[error("relay: {part} {problem}")]
 pub struct RelayUrlError {
     pub part: &'static str,
-    /// The problem and its remedy. This never contains the password.
+    /// With a remedy, and never the password.
     pub problem: String,
 }
 
@@ -76,10 +76,10 @@ impl FromStr for RelayUrl {
 }
 
 impl RelayUrl {
-    /// Parses the URL of a relay with token login: `smtp://user@host`.
+    /// For a relay with token login: `smtp://user@host`.
     ///
     /// # Errors
-    /// As for a password login; also if the user is missing or there is a password.
+    /// As for a password login, or the user is missing or there is a password.
     pub fn with_token(text: &str, source: TokenSource) -> Result<Self, RelayUrlError> {
         Self::parse(text, Some(source))
     }

@@ -8,13 +8,13 @@ use crate::{
     settings::Settings,
 };
 
-/// The configured relays. With the default, which has none, every breaker counts.
+/// With the default, which has no relays, every breaker counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RelaysToday(BTreeMap<String, RelayToday>);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct RelayToday {
-    /// Former names. Other relays of the same account are not included.
+    /// Former names, not including other relays of the same account.
     was: BTreeSet<String>,
     /// Senders of the streams using this relay, from
     /// [`StreamSettings::envelope_sender`](crate::settings::Stream::envelope_sender). Empty if unknown.
@@ -46,9 +46,9 @@ impl RelaysToday {
         self.0.iter().find(|(_, relay)| relay.was.contains(name)).map_or(name, |(today, _)| today)
     }
 
-    /// Returns the breakers of configured relays under their current names. A relay without a stored breaker
-    /// inherits the one of a former name, so one opened by an operator stays open. If a breaker opened
-    /// because of a rejected sender which no stream uses any more, it is closed.
+    /// Returns configured relays' breakers under their current names. A relay without a stored breaker
+    /// inherits one of a former name, so one opened by an operator stays open. If a breaker opened because of
+    /// a rejected sender which no stream uses any more, it is closed.
     #[must_use]
     pub fn breakers(&self, kept: BTreeMap<String, VersionedBreaker>) -> BTreeMap<String, VersionedBreaker> {
         if self.0.is_empty() {
@@ -84,8 +84,7 @@ impl RelaysToday {
 }
 
 impl RelayToday {
-    /// Returns `true` if the breaker opened because of a sender and no stream of the relay uses that sender
-    /// now.
+    /// Returns `true` if the breaker opened because of a sender no stream of the relay uses now.
     fn is_over(&self, breaker: &CircuitBreaker) -> bool {
         let may_mean_sender = |cause| matches!(cause, BreakerCause::Policy | BreakerCause::Configuration);
         breaker.open.as_ref().is_some_and(|open| may_mean_sender(open.cause))

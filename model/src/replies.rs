@@ -1,8 +1,8 @@
 //! Classifies SMTP refusals by phase, code and text: is the recipient, the message or our account to blame?
 //! Each row names its source.
 //!
-//! The first match wins, so specific rows should come before general ones. This only covers 4yz and 5yz; for
-//! other replies the phase decides.
+//! The first match wins, so specific rows come before general ones. Only covers 4yz and 5yz; for other
+//! replies the phase decides.
 
 use crate::attempt::{
     AttemptClass::{
@@ -26,8 +26,8 @@ closed_set! {
 }
 
 impl RefusalSubject {
-    /// Returns `true` if a refusal about this uses up an attempt. Only those about the recipient or the
-    /// message do (rule 25).
+    /// Returns `true` if a refusal about this uses up an attempt: only about the recipient or the message
+    /// (rule 25).
     #[must_use]
     pub const fn costs_attempt(self) -> bool {
         matches!(self, Self::Recipient | Self::Message)
@@ -95,13 +95,12 @@ pub struct ReplyRow {
     words: TextMatch,
     pub about: RefusalSubject,
     pub class: AttemptClass,
-    /// Set if the reply means an exhausted quota.
+    /// Set if a quota is exhausted.
     pub quota: Option<QuotaPeriod>,
     pub meaning: &'static str,
     pub source: &'static str,
 }
 
-/// Classifies a refusal by phase, reply code (4yz or 5yz), enhanced code and text.
 #[must_use]
 pub fn classify_refusal(
     phase: AttemptPhase,
@@ -469,7 +468,7 @@ pub fn names_unknown_mailbox(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Phase, reply, whom it is about, class, quota.
+    /// Phase, reply, subject, class, quota.
     const REPLIES: &[(AttemptPhase, &str, RefusalSubject, AttemptClass, Option<QuotaPeriod>)] = &[
         (
             Rcpt,

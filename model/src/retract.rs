@@ -10,8 +10,8 @@ use crate::{
     wire::ContractEdition,
 };
 
-/// Selects the events of a key to withdraw. A retract may arrive before or after its events, and any number
-/// of times.
+/// Selects a key's events to withdraw. A retract may arrive before or after its events, and any number of
+/// times.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Retract {

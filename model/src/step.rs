@@ -1,6 +1,6 @@
-//! The steps of a digest: input and output of each activity, side by side.
+//! The steps of a digest: each activity's input and output.
 //!
-//! Both end up in workflow history, so they should not contain addresses or message bodies.
+//! Workflow history keeps both, so they never contain addresses or message bodies.
 
 mod claim;
 mod ledger;

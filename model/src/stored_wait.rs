@@ -1,6 +1,6 @@
 //! Waits stored as an instant: a lease, a retry, a circuit breaker (rule 59).
 //!
-//! A clock that was ahead leaves instants too far in the future, so we give each kind a maximum wait, and
+//! A clock that was ahead leaves instants too far in the future, so each kind has a maximum wait, and
 //! anything further away counts as expired. Otherwise a machine one day ahead for half a minute could block
 //! emails for a day. Instants chosen by a person, e.g. the end of a pause, have no maximum.
 
@@ -35,7 +35,7 @@ impl StoredWait {
         now.checked_add(CLOCK_TOLERANCE).ok().and_then(later).unwrap_or(Timestamp::MAX)
     }
 
-    /// Returns `true` if the instant is plausible. An implausible one counts as expired.
+    /// An implausible instant counts as expired.
     #[must_use]
     pub fn is_plausible(self, at: Timestamp, now: Timestamp) -> bool {
         at <= self.latest_plausible(now)

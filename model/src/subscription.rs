@@ -1,7 +1,7 @@
-//! Webhooks to subscribed services: the contents of a notice, how to treat a response, and when to retry.
+//! Webhooks to subscribed services: a notice's contents, how to treat a response, and when to retry.
 //!
-//! A notice is about one fact. It should only contain ids and values of closed sets, never an address or part
-//! of a message.
+//! A notice is about one fact. It only contains ids and values of closed sets, never an address or part of a
+//! message.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -15,7 +15,7 @@ use crate::{StoredWait, settings::ServiceUrl, webhook_secret::SigningSecret};
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(15);
 /// Maximum response size to read. We only use the status.
 pub const ANSWER_BYTES: usize = 64 << 10;
-/// Stop counting a subscription's pending or dead notices at this number.
+/// Stop counting a subscription's pending or dead notices here.
 pub const COUNTED: u32 = 100_000;
 
 closed_set! {
@@ -45,11 +45,11 @@ pub struct WebhookSubscription {
     pub events: BTreeSet<NoticeType>,
     pub tenant: Option<String>,
     pub digest_type: Option<String>,
-    /// All of them sign; the receiver only needs one. Empty if they are missing from the environment, and
-    /// nothing can be delivered.
+    /// All of them sign; the receiver needs one. Empty if missing from the environment; nothing can then be
+    /// delivered.
     pub secrets: Vec<SigningSecret>,
     pub secret_env: String,
-    /// Former names. Pending notices of a former name belong to this subscription.
+    /// Former names, whose pending notices belong to this subscription.
     pub was: Vec<String>,
 }
 
@@ -59,7 +59,7 @@ impl WebhookSubscription {
         self.name == name || self.was.iter().any(|was| was == name)
     }
 
-    /// Returns the value of the `webhook-signature` header, with one signature per secret.
+    /// The value of the header `webhook-signature`, with one signature per secret.
     #[must_use]
     pub fn sign(&self, id: &str, seconds: i64, body: &[u8]) -> String {
         let signatures: Vec<_> = self.secrets.iter().map(|secret| secret.sign(id, seconds, body)).collect();
@@ -70,7 +70,7 @@ impl WebhookSubscription {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingNotice {
     pub seq: i64,
-    /// The same for each delivery, so receivers should use this as an idempotency key.
+    /// The same for each delivery, so receivers should use it as an idempotency key.
     pub id: Uuid,
     pub event: NoticeType,
     /// The key, or the message if its address has no user. Notices in a lane are delivered in order.
@@ -80,7 +80,7 @@ pub struct PendingNotice {
     pub first_tried_at: Option<Timestamp>,
 }
 
-/// The fact in a notice. Fields that do not apply are empty or `None`.
+/// A notice's fact. Fields that do not apply are empty or `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct NoticeFact {
     #[serde(skip)]
@@ -109,7 +109,7 @@ struct NoticeBody<'a> {
     data: &'a NoticeFact,
 }
 
-/// Serializes a notice as JSON. A notice has the same bytes at each delivery.
+/// Serializes a notice to the same bytes at each delivery.
 ///
 /// # Errors
 /// Never, because ids and names are text.
@@ -117,17 +117,16 @@ pub fn notice_body(event: &str, about: &NoticeFact) -> serde_json::Result<Vec<u8
     serde_json::to_vec(&NoticeBody { r#type: event, timestamp: about.occurred_at, data: about })
 }
 
-/// Input of `deliver_notices`, which delivers a subscription's pending notices for at most half a minute.
+/// Input of `deliver_notices`, which delivers pending notices for at most half a minute.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeliverInput {
     pub subscription: String,
     pub asked_at: Timestamp,
-    /// Set if the receiver did not respond before: send only one notice as a probe.
+    /// The receiver did not respond before: send one notice as a probe.
     pub probe: bool,
 }
 
-/// Output of `deliver_notices`. This ends up in workflow history, so it only contains numbers and no personal
-/// ids.
+/// Output of `deliver_notices`. Workflow history keeps it, so it only contains numbers, no personal ids.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeliverAnswer {
     pub delivered: u64,
@@ -154,7 +153,7 @@ pub struct DeadNotice {
     pub r#type: NoticeType,
     pub occurred_at: Timestamp,
     pub ended_at: Timestamp,
-    /// The result of the last try; `removed` if the subscription is no longer configured.
+    /// The last try's result; `removed` if the subscription is no longer configured.
     pub result: String,
     pub tries: u32,
     pub data: NoticeFact,
@@ -216,10 +215,10 @@ impl DeliveryResult {
     }
 }
 
-/// Time between the first and the last try of a notice.
+/// Between a notice's first and last try.
 pub const GIVE_UP_AFTER: SignedDuration = SignedDuration::from_hours(24);
 
-/// Seconds between the first tries of a notice; after that it is retried hourly.
+/// Seconds between a notice's first tries; after that it is retried hourly.
 const BETWEEN: [i64; 6] = [10, 30, 60, 300, 900, 1_800];
 const LATER: i64 = 3_600;
 
@@ -231,8 +230,8 @@ impl StoredWait {
 const AWAY: [u64; 5] = [5, 15, 30, 60, 120];
 const STILL_AWAY: u64 = 300;
 
-/// Returns the next try after `tries` earlier ones and this one. The last try is 24 hours after the first;
-/// then `None`.
+/// The next try after `tries` earlier ones and this one. The last try is 24 hours after the first; then
+/// `None`.
 #[must_use]
 pub fn retry_at(first_tried_at: Timestamp, tries: u32, now: Timestamp) -> Option<Timestamp> {
     let last = first_tried_at.saturating_add(GIVE_UP_AFTER).unwrap_or(Timestamp::MAX);
@@ -241,7 +240,7 @@ pub fn retry_at(first_tried_at: Timestamp, tries: u32, now: Timestamp) -> Option
     (now < last).then(|| next.min(last))
 }
 
-/// Returns how long to back off from a receiver that failed to respond `times` times in a row.
+/// The backoff after `times` consecutive failures to respond.
 #[must_use]
 pub fn away_for(times: u32) -> Duration {
     let before = usize::try_from(times).unwrap_or(usize::MAX).saturating_sub(1);
@@ -251,15 +250,13 @@ pub fn away_for(times: u32) -> Duration {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeliveryOutcomes {
     pub delivered: Vec<i64>,
-    /// Notices which failed by themselves, each with its next try. `None` makes it a dead letter.
+    /// Notices which failed by themselves, with their next try. `None` makes one a dead letter.
     pub failed: Vec<(i64, DeliveryResult, Option<Timestamp>)>,
-    /// Set if the receiver does not respond; this counts as a try for every pending notice.
+    /// The receiver does not respond; this counts as a try for every pending notice.
     pub away: Option<DeliveryResult>,
     pub gone: bool,
 }
 
-/// Evaluates a batch of deliveries.
-///
 /// If the receiver accepted or rejected no notice at all, it is away, and all notices back off together.
 /// Otherwise each failure counts against its own notice.
 #[must_use]

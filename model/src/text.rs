@@ -1,5 +1,4 @@
-//! Text helpers: makes foreign text safe for logs, the ledger and responses; hashes; suggests names; checks
-//! CSV headers.
+//! Makes foreign text safe for logs, the ledger and responses; hashes; suggests names; checks CSV headers.
 
 use std::collections::BTreeSet;
 
@@ -22,8 +21,7 @@ pub fn without_addresses(text: &str) -> String {
     words.map(without_address).collect::<Vec<_>>().join(" ")
 }
 
-/// Removes quoted local parts, because they may contain spaces: `"john smith"@example.net`. The rest still
-/// looks like an address.
+/// Quoted local parts may contain spaces: `"john smith"@example.net`. The rest still looks like an address.
 fn without_quoted_local_parts(text: &str) -> String {
     let (mut clean, mut rest) = (String::with_capacity(text.len()), text);
     while let Some(end) = rest.find("\"@") {
@@ -36,8 +34,7 @@ fn without_quoted_local_parts(text: &str) -> String {
     clean + rest
 }
 
-/// Masks everything between the brackets, quotes or commas around an `@`, so that no part of an address
-/// remains.
+/// Masks everything between the brackets, quotes or commas around an `@`, so no part of an address remains.
 fn without_address(word: &str) -> String {
     const AROUND: &[char] = &['<', '>', '(', ')', '[', ']', '"', '\'', ',', ';', ':'];
     let mut clean = String::with_capacity(word.len());
@@ -77,7 +74,7 @@ pub fn nearest_name<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Opt
 // The header line of a CSV file. Note that spreadsheets in many countries write another separator than a
 // comma.
 
-/// Separators used instead of a comma, e.g. by Excel where a comma separates decimals, or when pasting from a
+/// Used instead of a comma, e.g. by Excel where a comma separates decimals, or when pasting from a
 /// spreadsheet.
 const SEPARATORS: [(char, &str); 3] = [(';', "semicolons"), ('\t', "tabs"), ('|', "bars")];
 

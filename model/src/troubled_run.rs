@@ -11,19 +11,18 @@ use crate::{Key, MessageKey, StoredWait, names};
 
 /// Poll interval of the sweep, over all workers.
 pub const LOOK: SignedDuration = SignedDuration::from_secs(5);
-/// Another worker takes over if a poll is not finished by then.
+/// Another worker then takes over an unfinished poll.
 pub const LEASE: SignedDuration = SignedDuration::from_mins(1);
-/// Another worker takes over if a run is not recovered by then.
+/// Another worker then takes over an unrecovered run.
 pub const RECOVERY_LEASE: SignedDuration = SignedDuration::from_mins(5);
 const LONGEST_RETRY: SignedDuration = SignedDuration::from_hours(1);
-/// How far a poll overlaps the previous one, because visibility lags and clocks differ between worker and
-/// server.
+/// Overlap of consecutive polls, because visibility lags and clocks differ between worker and server.
 pub const REACH: SignedDuration = SignedDuration::from_mins(3);
 /// Overlap of an occasional far poll, in case visibility was unavailable for longer.
 pub const FAR_REACH: SignedDuration = SignedDuration::from_hours(1);
 pub const LOOK_FAR: SignedDuration = SignedDuration::from_mins(5);
-/// Minimum interval between polls for open runs in trouble. This is expensive, because it lists all open runs
-/// and not only recent ones.
+/// Minimum interval between polls for open runs in trouble: expensive, because it lists all open runs and not
+/// only recent ones.
 pub const LOOK_OPEN: SignedDuration = LOOK;
 /// Resolved runs are deleted at this age. Temporal has usually deleted their histories long before.
 pub const KEPT: SignedDuration = SignedDuration::from_hours(90 * 24);
@@ -37,7 +36,6 @@ impl StoredWait {
 /// After this many recoveries of one workflow id within a day, an operator must decide. Otherwise we would
 /// recover a failing run for ever.
 pub const MOST_RECOVERIES: u64 = 10;
-/// For [`MOST_RECOVERIES`].
 pub const RECOVERIES_WITHIN: SignedDuration = SignedDuration::from_hours(24);
 pub const MOST_TRIES: u32 = 5;
 
@@ -47,7 +45,7 @@ closed_set! {
         Terminated = "terminated",
         /// Ran into a timeout set by its producer or the namespace.
         TimedOut = "timed_out",
-        /// Failed, because its workflow id is not a key.
+        /// Its workflow id is not a key.
         Failed = "failed",
         /// Open with one of our ids but another workflow type: no worker can execute it.
         WrongType = "wrong_type",
@@ -125,7 +123,6 @@ pub struct TroubledRun {
     pub remedy: String,
 }
 
-/// Progress of the sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SweepProgress {
     pub until: Timestamp,
@@ -134,7 +131,7 @@ pub struct SweepProgress {
 }
 
 impl SweepProgress {
-    /// For a new installation. Operators must handle earlier runs themselves, as before.
+    /// For a new installation. Operators must handle earlier runs themselves.
     #[must_use]
     pub const fn start_at(now: Timestamp) -> Self {
         Self { until: now, far_at: now, open_at: Timestamp::UNIX_EPOCH }
@@ -166,12 +163,12 @@ pub enum WorkflowOwner {
     Digest(Key),
     Message(MessageKey),
     Subscription(String),
-    /// The id has one of our prefixes, but is not valid.
+    /// The id has one of our prefixes, but is invalid.
     Nobody,
 }
 
 impl WorkflowOwner {
-    /// Parses a workflow id; `task_queue` is the one for digests.
+    /// `task_queue` is the one for digests.
     #[must_use]
     pub fn from_workflow_id(workflow_id: &str, task_queue: &str) -> Self {
         let subscription = names::subscription_workflow_id(task_queue, "");
@@ -195,8 +192,8 @@ impl WorkflowOwner {
     }
 }
 
-/// Temporal's own history service. This terminates runs with a too large history, and runs replaced by a
-/// start (`TerminateExisting`) or a reset.
+/// Temporal's own history service. It terminates runs with a too large history, and runs replaced by a start
+/// (`TerminateExisting`) or a reset.
 const SERVER: [&str; 2] = ["history-service", "history-resetter"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -206,8 +203,8 @@ pub enum RecoveryDecision {
     List(&'static str),
 }
 
-/// `ended_by` is the identity in the last event of a terminated run; `recovered` counts recoveries of its
-/// workflow id within [`RECOVERIES_WITHIN`].
+/// `ended_by` is the identity in a terminated run's last event; `recovered` counts recoveries of its workflow
+/// id within [`RECOVERIES_WITHIN`].
 #[must_use]
 pub fn decide_recovery(
     owner: &WorkflowOwner,

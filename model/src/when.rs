@@ -1,5 +1,5 @@
 //! Parses times: RFC 3339, JSON numbers with seconds since 1970, and for operators a span from now, with days
-//! of 24 hours. Only the years 1 to 9999 are valid.
+//! of 24 hours. Only years 1 to 9999 are valid.
 
 use std::fmt;
 
@@ -15,13 +15,12 @@ pub fn local_time(at: Timestamp, zone: TimeZone) -> String {
     at.to_zoned(zone).strftime("%a %Y-%m-%d %H:%M:%S %Z").to_string()
 }
 
-/// The first second of year 1, the minimum of `google.protobuf.Timestamp`. jiff starts earlier.
+/// The start of year 1, the minimum of `google.protobuf.Timestamp`. jiff starts earlier.
 const FIRST: i64 = -62_135_596_800;
-/// The last second of year 9999. jiff ends 26 hours earlier; we map the times in between to
-/// [`Timestamp::MAX`].
+/// The end of year 9999. jiff ends 26 hours earlier; we map the times in between to [`Timestamp::MAX`].
 const LAST: i64 = 253_402_300_799;
 
-/// Why a time is invalid. The error text should not quote the time.
+/// The error text should not quote the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TimeError {
     /// Not even close to RFC 3339.
@@ -31,7 +30,7 @@ pub(crate) enum TimeError {
     QuotedNumber,
     Unset,
     OutOfRange,
-    /// The number is too large, but plausible in this unit, i.e. after dividing it by the second value.
+    /// Too large, but plausible in this unit, i.e. after dividing it by the second value.
     Unit(&'static str, &'static str),
 }
 

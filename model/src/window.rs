@@ -1,4 +1,4 @@
-//! A window: its identity, its plan in words, what it waits for, and its outcome.
+//! A window: identity, plan, what it waits for, and outcome.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -68,7 +68,6 @@ closed_set! {
 }
 
 closed_set! {
-    /// Why a window or its digest waits.
     #[derive(Default)]
     pub enum WaitReason {
         /// Its planned deadline.
@@ -78,7 +77,6 @@ closed_set! {
         Undo = "undo",
         PauseOfRecipient = "pause_of_recipient",
         PauseOfOperator = "pause_of_operator",
-        /// A hold with an end.
         Hold = "hold",
         HoldOfMany = "hold_of_many",
         Breaker = "breaker",
@@ -100,7 +98,7 @@ pub enum SendMoment {
 }
 
 impl WaitReason {
-    /// The table of waits, documented in `docs/timing.md`.
+    /// Documented in `docs/timing.md`.
     #[must_use]
     pub const fn send_moment(self) -> SendMoment {
         match self {

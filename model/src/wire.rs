@@ -1,7 +1,7 @@
 //! Parses JSON of the contract `tidings.v1` from signals, HTTP and files. See docs/events.md.
 //!
-//! Each error has the path of its field, e.g. `payload.rows[0].id`. It must never quote a value, because this
-//! may be personal data.
+//! Each error has its field's path, e.g. `payload.rows[0].id`. It must never quote a value, which may be
+//! personal data.
 
 use serde::de::IgnoredAny;
 use serde_json::Value;
@@ -28,31 +28,26 @@ pub(crate) enum ContractEdition {
     Today,
 }
 
-/// Parses an event.
-///
 /// # Errors
 /// Names the unreadable field.
 pub fn parse_event(json: &[u8]) -> Result<v1::Event, InvalidField> {
     WireReader::new(ContractEdition::Today).event(json)
 }
 
-/// Parses a retract.
-///
 /// # Errors
 /// Names the unreadable field.
 pub fn parse_retract(json: &[u8]) -> Result<v1::Retract, InvalidField> {
     WireReader::new(ContractEdition::Today).retract(json)
 }
 
-/// Finds the byte at which a text stops being JSON. `None` if it is valid.
+/// The byte at which a text stops being JSON. `None` if it is valid.
 #[must_use]
 pub fn find_fault(json: &[u8]) -> Option<InvalidField> {
     let error = serde_json::from_slice::<IgnoredAny>(json).err()?;
     Some(InvalidField::new("", broken::not_json(json, &error)))
 }
 
-/// Finds the part of valid JSON that we cannot represent: half of a surrogate pair, `1e400`, or too deep
-/// nesting.
+/// The part of valid JSON that we cannot represent: half of a surrogate pair, `1e400`, or too deep nesting.
 #[must_use]
 pub fn find_unusable(json: &[u8]) -> Option<InvalidField> {
     serde_json::from_slice::<Value>(json).is_err().then(|| broken::locate_fault("", json))

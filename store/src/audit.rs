@@ -35,9 +35,8 @@ calls! {
         #[span(workflow = %input.workflow_id, run = %input.run_id)]
         async fn put_dead_letters(&self, input: &DeadLettersInput, now: Timestamp) -> Result<()>;
 
-        /// Records the re-emission of a dead letter, with an audit entry for each key. A later call returns
-        /// the first emission unchanged. If retention has deleted the letter, this only writes the audit
-        /// entries.
+        /// Records a dead letter's re-emission, with an audit entry per key. A later call returns the first
+        /// emission. If retention has deleted the letter, this only writes the audit entries.
         #[span(letter = %id)]
         async fn mark_emitted(
             &self,

@@ -1,5 +1,5 @@
-//! Circuit breakers of relays. Each change gives the revision it replaces, so two concurrent changes cannot
-//! both succeed.
+//! Relays' circuit breakers. Each change gives the revision it replaces, so of two concurrent changes one
+//! fails.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,6 @@ use crate::{
 };
 
 calls! {
-    /// Circuit breakers of relays, shared by all workers.
     pub trait BreakerStore {
         /// Reads the breakers by name: the relay's, or `RELAY/TENANT`. A breaker without history is absent.
         async fn breakers(&self) -> Result<BTreeMap<String, VersionedBreaker>>;
@@ -37,7 +36,7 @@ calls! {
             now: Timestamp,
         ) -> Result<bool>;
 
-        /// Reads the latest replies with which a relay refused a message, latest first.
+        /// The latest replies that refused a message, latest first.
         #[span(relay)]
         async fn refusals(&self, relay: &str, limit: u32) -> Result<Vec<RefusalRecord>>;
     }

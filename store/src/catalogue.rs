@@ -1,6 +1,6 @@
-//! Each table and column: who owns it, how old a row may get, and how an erasure treats it.
+//! Each table and column: its owner, the maximum age of a row, and its treatment by an erasure.
 //!
-//! Retention and erasure take their statements from here, and tests compare it with the schema. So a new
+//! Retention and erasure take their statements from here, and tests compare it with the schema, so a new
 //! table or column needs a decision here first.
 
 #![cfg_attr(not(test), expect(dead_code, reason = "tests compare the rest with the schema"))]
@@ -30,11 +30,11 @@ pub enum RowOwner {
 #[derive(Clone, Copy)]
 pub enum RowAge {
     Unlimited,
-    /// Retention deletes rows of this kind with this statement. `{each}` is a primary key.
+    /// Retention's statement. `{each}` is a primary key.
     Upkeep(RetentionKind, &'static str),
-    /// As old as the row it belongs to in this table.
+    /// As old as its row in this table.
     With(&'static str),
-    /// The module owning the table deletes old rows with this statement.
+    /// The owning module's statement.
     Swept(&'static str),
 }
 
@@ -43,9 +43,9 @@ pub enum ErasureRule {
     Deletes(&'static RowDeletion),
     /// Clears these columns, or replaces an address by a pseudonym.
     Blanks(&'static [&'static str]),
-    /// Deleted by cascade with the rows they refer to.
+    /// Deleted by cascade.
     Cascades,
-    /// Deleted once everything else is erased: [`GenerationStore::forget_ids`](crate::Generations::forget_ids).
+    /// Deleted last: [`GenerationStore::forget_ids`](crate::Generations::forget_ids).
     Forgets,
     Keeps,
 }
@@ -90,8 +90,8 @@ pub const INBOX: RowDeletion =
     deletion!(Person, "inbox WHERE tenant = $1 AND user_id = $2", Some(|erased| &mut erased.inbox));
 /// Includes pending notices: an erased person should appear in none.
 pub const NOTICES: RowDeletion = deletion!(Person, "notices WHERE tenant = $1 AND user_id = $2", None);
-/// Letters which name one of the person's messages. The table of ids is small, so this joins from it, one
-/// lookup per id.
+/// Letters naming one of the person's messages. The table of ids is small, so this joins from it, one lookup
+/// per id.
 pub const WEBHOOK_LETTERS: RowDeletion = deletion!(
     Person,
     "webhook_dead_letters WHERE (relay, sha256) IN
@@ -147,7 +147,7 @@ macro_rules! tables {
     };
 }
 
-/// Ordered: a table comes before the tables it refers to, and rows should be deleted in this order.
+/// Ordered: a table comes before the tables it refers to, and rows are deleted in this order.
 pub const TABLES: &[CatalogueTable] = tables! {
     recipients: Person, Unlimited, Deletes(&RECIPIENTS),
         [tenant user_id address address_lower name zone locale zone_revision zone_changed_at pseudonym answered_at];
@@ -267,7 +267,7 @@ mod tests {
     use super::*;
     use crate::{erasure, generations, lines, people};
 
-    /// The columns that a statement sets.
+    /// The columns a statement sets.
     fn set_by(update: &str) -> BTreeSet<&str> {
         let set = update.split_once(" SET ").map_or("", |(_, set)| set.split_once("WHERE").map_or(set, |(set, _)| set));
         let columns = set.split([',', '\n']).filter_map(|part| part.trim().split_once(" = "));

@@ -1,5 +1,5 @@
-//! One suite for both stores: every case runs against SQLite, and against PostgreSQL where
-//! `TIDINGS_TEST_DATABASE_URL` names a server to make schemas in.
+//! One suite for both stores: each case runs against SQLite, and against PostgreSQL if
+//! `TIDINGS_TEST_DATABASE_URL` names a server where we may create schemas.
 
 use std::panic::AssertUnwindSafe;
 
@@ -57,7 +57,7 @@ mod webhook_letters;
 mod webhook_requests;
 mod zombies;
 
-/// Runs a case and drops its store, also when it failed.
+/// Runs a case and drops its store, even if it failed.
 async fn run(bench: Bench, case: impl AsyncFnOnce(&Bench)) {
     let outcome = AssertUnwindSafe(case(&bench)).catch_unwind().await;
     bench.finish().await;

@@ -1,8 +1,8 @@
-//! Copies a SQLite file into a PostgreSQL database, for an installation which outgrew its file.
+//! Copies a SQLite file into PostgreSQL, for an installation which outgrew its file.
 //!
 //! Tables and columns come from the schema. All rows travel as text in one transaction, and are read back and
-//! compared before it commits. If we crash between this commit and the mark in the file, a repeated copy will
-//! find equal rows and set the mark.
+//! compared before it commits. After a crash between this commit and the mark in the file, a repeated copy
+//! finds equal rows and sets the mark.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -75,7 +75,7 @@ pub struct CopiedTable {
     pub sum: Option<String>,
 }
 
-/// Each row counts twice: once when copied, once when read back.
+/// Counts each row twice: when copied and when read back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopyProgress {
     pub table: String,
@@ -90,10 +90,10 @@ pub type ProgressCallback<'a> = &'a mut (dyn FnMut(&CopyProgress) + Send);
 pub struct SoleFile(Arc<SqliteStore>);
 
 impl SoleFile {
-    /// Opens the existing file at `sqlite:PATH`. No other process can open it until this value is dropped.
+    /// Opens the existing file at `sqlite:PATH`. No other process can open it meanwhile.
     ///
     /// # Errors
-    /// There is no file, another process has it open, or it cannot be opened.
+    /// The file is missing, open in another process, or cannot be opened.
     pub async fn open(url: &str) -> Result<Self> {
         Ok(Self(Arc::new(SqliteStore::connect_alone(url).await?)))
     }
@@ -104,7 +104,7 @@ impl SoleFile {
     }
 
     /// Creates the tables in an empty database, copies and compares all rows, and marks the file as moved to
-    /// `address` so nobody opens it again by mistake. After an interruption, a repeated call starts over, or
+    /// `address` so nobody opens it by mistake. After an interruption, a repeated call starts over, or
     /// finishes a complete copy.
     ///
     /// # Errors
@@ -182,10 +182,10 @@ impl SoleFile {
 }
 
 impl SqliteStore {
-    /// Lists the tables a copy would include, with their row counts. Changes nothing.
+    /// Lists the tables to copy, with their row counts. Changes nothing.
     ///
     /// # Errors
-    /// The file has another version or was copied before, or the database has rows from another installation.
+    /// The file has another version or was copied before, or the database has another installation's rows.
     pub async fn plan_copy(&self, to: &PostgresStore) -> Result<Vec<CopiedTable>> {
         self.check_schema().await?;
         let mut file = self.reader.acquire().await?;
@@ -501,7 +501,7 @@ async fn shared_tables(file: &mut SqliteConnection, target: &mut PgConnection) -
     Ok(names.into_iter().filter_map(table).collect())
 }
 
-/// Sorts the names so each comes after those it refers to. Tables in a reference cycle come last.
+/// Sorts each name after those it refers to. Tables in a reference cycle come last.
 fn in_order(mut names: Vec<String>, references: &[(String, String)]) -> Vec<String> {
     let mut ordered = Vec::with_capacity(names.len());
     while !names.is_empty() {

@@ -171,7 +171,7 @@ record!(row => LockedMessage {
 });
 
 impl<D: Dialect> SqlStore<D> {
-    /// Locks the digest first, then the message. All callers should use this order, because two calls could
+    /// Locks the digest first, then the message. All callers should use this order to avoid deadlocks.
     /// otherwise deadlock.
     pub(crate) async fn lock_message(connection: &mut D::Connection, message: Uuid) -> Result<LockedMessage> {
         let digest = Self::lock_if_any(&mut *connection, message).await?;

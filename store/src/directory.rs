@@ -32,9 +32,9 @@ calls! {
     pub trait DirectoryStore {
         async fn put_recipients(&self, recipients: &[Recipient], now: Timestamp) -> Result<Vec<PersonId>>;
 
-        /// Adds or changes recipients. A missing field keeps its value. If a recipient appears twice, the
-        /// last entry counts. A new zone raises [`KeyFacts::revision`]. Returns the people with a changed zone,
-        /// without new ones.
+        /// Adds or changes recipients; missing fields keep their values, and a recipient's last entry counts.
+        /// A new zone raises [`KeyFacts::revision`]. Returns the people with a changed zone, without new
+        /// ones.
         #[span(count = changes.len())]
         async fn change_recipients(&self, changes: &[RecipientChange], now: Timestamp) -> Result<Vec<PersonId>>;
 
@@ -42,13 +42,13 @@ calls! {
         async fn count_recipients(&self, tenant: &str) -> Result<u64>;
 
         /// Stores a reply from the team's own directory: the recipient, or `None` if it has no such person
-        /// (this keeps an imported row). A repeated call only changes [`KeyFacts::answered_at`].
+        /// (an imported row stays). A repeated call only changes [`KeyFacts::answered_at`].
         #[span(person = %person)]
         async fn keep_answer(&self, person: &PersonId, recipient: Option<&Recipient>, now: Timestamp) -> Result<()>;
 
-        /// Replaces a key's preferences if [`KeyFacts::revision`] equals `expected`; `None` always replaces
-        /// them. A change raises the revision by one and is audited. Storing the same preferences never
-        /// conflicts, so this is safe to repeat.
+        /// Replaces a key's preferences if [`KeyFacts::revision`] equals `expected` (or if that is `None`). A
+        /// change raises the revision by one and is audited. Storing the same preferences never conflicts, so
+        /// this is safe to repeat.
         #[span(key = %key)]
         async fn put_preferences(
             &self,
@@ -59,8 +59,8 @@ calls! {
         ) -> Result<PreferencesPut>;
 
         /// Applies and audits all changes in one transaction. Returns the keys with changed preferences or
-        /// consent, or `None` (writing nothing) if a key has changed since the recipient saw it. A change
-        /// already in effect never conflicts, so this is safe to repeat.
+        /// consent, or `None` (writing nothing) if a key changed since the recipient saw it. A change already
+        /// in effect never conflicts, so this is safe to repeat.
         #[span(count = wishes.len())]
         async fn put_wishes(&self, wishes: &[PreferencesChange], now: Timestamp, why: &str) -> Result<Option<Vec<Key>>>;
 
@@ -140,8 +140,8 @@ ON CONFLICT (tenant, digest_type, user_id) DO UPDATE SET chosen = excluded.chose
     };
 }
 
-/// The time `$5`, or just after the key's latest row under another name. This way the last change counts,
-/// whatever the clocks show.
+/// The time `$5`, or just after the key's latest row under another name, so the last change counts, whatever
+/// the clocks show.
 macro_rules! latest_of {
     ($table:literal) => {
         concat!(
@@ -179,7 +179,7 @@ macro_rules! zone_revisions {
 pub const ZONE_REVISIONS: StatementVariants =
     StatementVariants { sqlite: zone_revisions!(""), postgres: zone_revisions!(" ORDER BY tenant FOR UPDATE") };
 
-/// Only replaces a change made until `$6`, or one after `$7`: a clock running ahead dated it, and we treat it
+/// Only replaces a change made until `$6`, or one after `$7`, which a clock running ahead dated, so it counts
 /// as earlier. Changes nothing if the same consent is in effect.
 pub const PUT_CONSENT: &str = concat!(
     "WITH",
@@ -210,8 +210,8 @@ UPDATE consents SET changed_at = $4
 WHERE (tenant, digest_type) IN (SELECT tenant, digest_type FROM names) AND user_id = $3 AND consent AND changed_at < $4"
 );
 
-/// The send time of the first unread digest (or the one at an offset) under each name `k` of the key. An
-/// index serves one name at a time.
+/// When the first unread digest (or the one at an offset) was sent, under each name `k` of the key. An index
+/// serves one name at a time.
 macro_rules! unread {
     ($offset:literal) => {
         concat!(
@@ -392,8 +392,8 @@ impl<D: Dialect> SqlStore<D> {
         Ok(row.into_facts(key))
     }
 
-    /// The `$6` of [`PUT_PREFERENCES`] for an expected [`KeyFacts::revision`]. `None` if the directory alone is
-    /// past this revision.
+    /// The `$6` of [`PUT_PREFERENCES`] for an expected [`KeyFacts::revision`]. `None` if the directory alone
+    /// is past it.
     async fn expected_row(connection: &mut D::Connection, key: &Key, expected: Option<u64>) -> Result<Option<i64>> {
         let Some(expected) = expected else { return Ok(Some(-1)) };
         let zones = query_as(D::pick_variant(ZONE_REVISIONS)).bind(&key.tenant).bind(&key.user);
@@ -452,7 +452,7 @@ impl<D: Dialect> SqlStore<D> {
         Ok(Some(chooses || consent != seen_consent))
     }
 
-    /// Does nothing if the consent changed after `since`.
+    /// Does nothing if consent changed after `since`.
     pub(super) async fn change_consent(
         connection: &mut D::Connection,
         key: &Key,
@@ -565,7 +565,7 @@ impl FactsRow {
     }
 }
 
-/// A row from the team's own directory starts with the current time as its revision, so the revision grows
+/// A row from the team's own directory starts with the current time as its revision, which therefore grows
 /// even if the row was deleted in between.
 pub const MARK_ANSWER: &str = "
 UPDATE recipients SET answered_at = $3,

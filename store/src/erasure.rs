@@ -1,4 +1,4 @@
-//! Erases a person. Rows which rules still need stay, without their texts and with a pseudonym instead of the
+//! Erases a person. Rows still needed by rules stay, without texts and with a pseudonym instead of the
 //! address.
 
 use std::collections::BTreeSet;
@@ -24,13 +24,13 @@ use crate::{
 
 calls! {
     /// Erases a person step by step. Each call is one transaction or page, and a repeated call continues. Run
-    /// the steps in the order of these methods: we can only find an address while a message or the directory
-    /// still has it.
+    /// the steps in the order of these methods: addresses can only be found while a message or the directory
+    /// has them.
     pub trait ErasureStore {
         async fn pseudonyms(&self) -> Result<Pseudonyms>;
 
-        /// Returns the addresses nobody else in the tenant's directory has. The steps should take only these,
-        /// so shared ones stay.
+        /// Returns the addresses nobody else in the tenant's directory has. Only pass these to the steps, so
+        /// shared ones stay.
         #[span(person = %person)]
         async fn own_addresses(&self, person: &PersonId, addresses: &BTreeSet<String>) -> Result<BTreeSet<String>>;
 
@@ -43,17 +43,17 @@ calls! {
         ) -> Result<ErasedRows>;
 
         /// Replaces the address by a pseudonym in suppressions and delivery events. A suppression still holds
-        /// if the address comes back.
+        /// if the address returns.
         #[span(person = %person)]
         async fn erase_addresses(&self, person: &PersonId, addresses: &BTreeSet<String>) -> Result<ErasedRows>;
 
         /// Ends a key's open digests, and erases their events, messages, attempts and delivery events, a few
-        /// digests per call. Repeat this until it changes nothing.
+        /// digests per call. Repeat until nothing changes.
         #[span(key = %key)]
         async fn erase_digests(&self, key: &Key, now: Timestamp) -> Result<ErasedRows>;
 
-        /// Ends and erases the person's single messages within a page, including messages without a user to
-        /// one of the addresses. Returns the cursor for the next page.
+        /// Ends and erases a page of the person's single messages, including those without a user to one of
+        /// the addresses. Returns the cursor for the next page.
         #[span(person = %person)]
         async fn erase_messages(
             &self,
@@ -83,8 +83,7 @@ pub const SHARED: &str = concat!(
     " t) AND address_lower = $2 AND user_id <> $3"
 );
 
-/// `$3` pseudonym, here and below. If both addresses have a suppression with the same reason, keeps the
-/// earliest.
+/// `$3` pseudonym, here and below. If both addresses are suppressed for the same reason, keeps the earliest.
 pub const ERASE_SUPPRESSIONS: &str = "
 INSERT INTO suppressions (tenant, address_lower, reason, detail, suppressed_at)
 SELECT tenant, $3, reason, '', suppressed_at FROM suppressions WHERE tenant = $1 AND address_lower = $2
@@ -117,7 +116,7 @@ WHERE (tenant, digest_type, user_id, event_id) IN
      ORDER BY event_id LIMIT $3)";
 
 /// Also sets `purged_at`, so retention and a reopen treat the digest as incomplete. Clears `why` where it may
-/// be a relay's reply, because this may name the recipient.
+/// be a relay's reply, which may name the recipient.
 pub const ERASE_DIGEST: &str = "
 UPDATE digests SET erased_at = COALESCE(erased_at, $2), purged_at = COALESCE(purged_at, $2),
     why = CASE WHEN outcome IN ('failed', 'ambiguous') THEN '' ELSE why END, plan_why = NULL
@@ -143,12 +142,12 @@ pub const ERASE_REPORTS: &str = "
 UPDATE delivery_events SET address_lower = $3, diagnostic = '', url = NULL
 WHERE message = $1 AND address_lower = $2 AND (diagnostic <> '' OR url IS NOT NULL OR address_lower <> $3)";
 
-/// An erased key without a result should no longer count for its job, or the job's counts would not add up.
+/// An erased key without a result no longer counts for its job; otherwise the job's counts would not add up.
 pub const UNMATCH_JOB_KEYS: &str = "
 UPDATE jobs SET matched = matched - 1 WHERE matched IS NOT NULL
   AND job_id IN (SELECT job_id FROM job_keys WHERE workflow_id = $1 AND state IN ('left', 'sent'))";
-/// We keep the row: without it the sweep would find the run again and recover it, and its history contains
-/// the person's events.
+/// Keeps the row: otherwise the sweep would find the run again and recover it, and its history contains the
+/// person's events.
 pub const ERASE_RUNS: &str = "
 UPDATE troubled_runs SET ended_by = NULL, why = NULL, due_at = NULL, resolution = COALESCE(resolution, 'dismissed'),
     resolved_at = COALESCE(resolved_at, found_at)
@@ -461,8 +460,8 @@ impl<D: Dialect> SqlStore<D> {
         checked_number(rows)
     }
 
-    /// Reads the secret, or creates it. Do not call this within a transaction: SQLite has only one connection
-    /// for writing.
+    /// Reads the secret, or creates it. Do not call this within a transaction: SQLite has only one writing
+    /// connection.
     pub(crate) async fn pseudonym_secret(&self) -> Result<Pseudonyms> {
         let pseudonyms = self.pseudonyms.get_or_try_init(|| async {
             if let Some(secret) = Self::drawn_secret(&mut *self.writer.acquire().await?).await? {

@@ -1,4 +1,4 @@
-//! Which person had an id when, and which ids a person had.
+//! Who had an id when, and which ids a person had.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ use crate::{
 };
 
 calls! {
-    /// An id may belong to one person after another; a number, the generation, distinguishes them.
+    /// An id may belong to one person after another, distinguished by a number, the generation.
     pub trait GenerationStore {
         /// Returns the current owner of a link issued for `person` and this generation. Links survive renames
         /// and merges. `None` if that person was erased.
@@ -29,7 +29,7 @@ calls! {
         async fn link_owner(&self, person: &PersonId, generation: u64) -> Result<Option<PersonId>>;
 
         /// Raises the id's generation. Earlier links, to this id or a former one of the person, will open
-        /// nothing for the id's next owner. A repeated call raises it again.
+        /// nothing for its next owner. A repeated call raises it again.
         #[span(person = %person)]
         async fn raise_generation(&self, person: &PersonId) -> Result<()>;
 
@@ -39,8 +39,8 @@ calls! {
         #[span(person = %person)]
         async fn forget_ids(&self, person: &PersonId) -> Result<()>;
 
-        /// Records a planned move from `from` to `to`, with an audit entry for each. Returns `false` and
-        /// records nothing while a move to another id is unfinished.
+        /// Records a planned move with an audit entry for each id. Returns `false` and records nothing while
+        /// a move to another id is unfinished.
         #[span(from = %from, to = %to)]
         async fn begin_move(&self, from: &PersonId, to: &PersonId, entry: &AuditEntry) -> Result<bool>;
 
@@ -52,9 +52,9 @@ calls! {
         /// Moves the rows of `from` to `to` in the same tenant, in one transaction, after
         /// [`begin_move`](Self::begin_move).
         ///
-        /// Rows of both are merged: the later choice counts, an opt-out of either stays, equal events become
-        /// one. Events dropped with [`PersonId::move_reason`] wait for the next claim of the keys of `to`.
-        /// `types` are digest types in addition to the ledger's. A repeated call moves newly arrived rows.
+        /// Merges rows of both: the later choice counts, an opt-out of either stays, equal events become one.
+        /// Events dropped with [`PersonId::move_reason`] wait for the next claim of the keys of `to`. `types`
+        /// are digest types beyond the ledger's. A repeated call moves newly arrived rows.
         #[span(from = %from, to = %to)]
         async fn move_person(
             &self,
@@ -64,18 +64,18 @@ calls! {
             now: Timestamp,
         ) -> Result<MovedRows>;
 
-        /// Users with any rows in the store, sorted by id, after this one.
+        /// Users with any rows, sorted by id, after this one.
         /// [`users_of_workflows`](Self::users_of_workflows) finds more.
         #[span(tenant)]
         async fn users(&self, tenant: &str, after: &str, limit: u32) -> Result<Vec<String>>;
 
-        /// Users found in workflow ids of dead letters, job results or troubled runs.
+        /// Users in workflow ids of dead letters, job results or troubled runs.
         #[span(tenant)]
         async fn users_of_workflows(&self, tenant: &str) -> Result<BTreeSet<String>>;
     }
 }
 
-/// The most renames a link follows. People are renamed a few times in a life.
+/// The most renames a link follows; people are renamed a few times in a life.
 const RENAMES: usize = 32;
 
 macro_rules! of_tenant {
@@ -98,7 +98,7 @@ LEFT JOIN renames r ON (r.tenant, r.user_id, r.generation) = (
     " LIMIT 1)"
 );
 
-/// Locks the row. Returns the new generation, which exceeds the one under every name of the tenant.
+/// Locks the row. Returns the new generation, greater than that under every name of the tenant.
 pub const RAISE_GENERATION: &str = concat!(
     "
 INSERT INTO generations (tenant, user_id, generation)
@@ -195,7 +195,7 @@ WHERE m.user_id = $2 AND m.renamed_to = $3 AND ",
 LIMIT 1"
 );
 
-/// Key, `$4` now, `$5` prefix of the reason. Events in digests dropped for the move wait for the next claim.
+/// Key, `$4` now, `$5` prefix of the reason. Events of digests dropped for the move wait for the next claim.
 pub const RETURN_DROPPED_EVENTS: &str = "
 UPDATE events SET returned_at = $4 WHERE erased_at IS NULL AND digest_id IN
     (SELECT digest_id FROM digests WHERE tenant = $1 AND digest_type = $2 AND user_id = $3

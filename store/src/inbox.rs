@@ -1,7 +1,7 @@
-//! The gateway's inbox. Arrivals only insert rows and take no lock, so they never wait for a forwarder.
+//! The gateway's inbox. Arrivals only insert rows, without locks, so they never wait for a forwarder.
 //!
-//! Note that a lower id may be committed after a higher one, by another process, so we mark rows one by one
-//! and never "up to" an id.
+//! Note that another process may commit a lower id after a higher one, so we mark rows one by one and never
+//! "up to" an id.
 
 use std::sync::Arc;
 
@@ -32,17 +32,17 @@ calls! {
         #[span(items = items.len())]
         async fn receive_items(&self, items: Arc<[InboxItem]>, now: Timestamp) -> Result<()>;
 
-        /// At most `limit` keys with pending items, sorted by workflow id, after the workflow id `after`.
+        /// At most `limit` keys with pending items, sorted by workflow id, after this one.
         async fn waiting_keys(&self, after: &str, limit: u32) -> Result<Vec<QueuedKey>>;
 
-        /// Leases the keys still free, under the new id `holder`. Returns them with their leases.
+        /// Leases the keys still free, under the new id `holder`; returns these.
         #[span(keys = keys.len())]
         async fn lease_keys(&self, holder: Uuid, keys: &[Key], now: Timestamp) -> Result<Vec<(Key, KeyLease)>>;
 
         #[span(key = %key)]
         async fn pending_items(&self, key: &Key, limit: u32) -> Result<Vec<PendingItem>>;
 
-        /// Marks items as forwarded and replaces the lease, if `holder` still has it. Without items this only
+        /// Marks items as forwarded and replaces the lease, if `holder` still has it. Without items, only
         /// replaces the lease.
         #[span(key = %key)]
         async fn mark_forwarded(&self, holder: Uuid, key: &Key, items: &[i64], lease: KeyLease, now: Timestamp) -> Result<()>;
@@ -61,7 +61,7 @@ calls! {
 
 const STATEMENT_BYTES: usize = 1 << 20;
 const REPLAY_ROWS: i64 = 5_000;
-/// How long we keep a free lease: longer than any backoff after a failure.
+/// How long we keep a free lease: longer than any backoff.
 const LEASE_KEPT: SignedDuration = SignedDuration::from_mins(1);
 
 pub const RECEIVE: &str = "
@@ -196,7 +196,7 @@ impl<D: Dialect> SqlStore<D> {
 }
 
 impl<D: Dialect> SqlStore<D> {
-    /// The first call to get a connection records the items of all calls waiting for one.
+    /// The first call to get a connection records the items of all waiting calls.
     async fn receive_items(&self, items: Arc<[InboxItem]>, now: Timestamp) -> Result<()> {
         loop {
             let mut told = self.arrivals.push(InboxArrival { items: items.clone(), now });
@@ -243,7 +243,7 @@ impl<D: Dialect> SqlStore<D> {
     }
 }
 
-/// Batches the rows of all calls into few statements. A statement's rows share the time of its first call.
+/// Batches all calls' rows into few statements. A statement's rows share its first call's time.
 fn insert_batches(calls: &[Call<InboxArrival, ()>]) -> Result<Vec<(String, Timestamp)>> {
     let mut statements = Vec::new();
     let (mut rows, mut bytes, mut at): (Vec<Value>, usize, Option<Timestamp>) = (Vec::new(), 0, None);

@@ -1,4 +1,4 @@
-//! The lifecycle of a digest in the ledger, from its first page of events to its end.
+//! A digest's lifecycle in the ledger, from its first page of events to its end.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ use crate::{
 };
 
 calls! {
-    /// A digest is *orphaned* if it has no end and no attempt, and its window opened before the one calling.
+    /// A digest is *orphaned* if it has no end and no attempt, and its window opened before the calling one.
     /// This happens if its workflow task was lost and the same events arrived again. The later window adopts
     /// its events, and the orphan ends as skipped.
     pub trait Ledger {
@@ -36,8 +36,8 @@ calls! {
         /// is `open`. (Another open digest may come from a lost workflow task, which will ask again and
         /// should then get its events as new.)
         ///
-        /// With `contents`, an event with changed content is not known while its message is unsent, because a
-        /// later write will merge it. Nor is an event newer than its retract. Changes nothing.
+        /// With `contents`, an event with changed content is not known while unsent, because a later write
+        /// will merge it. Nor is an event newer than its retract. Changes nothing.
         #[span(key = %key)]
         async fn known_events(
             &self,
@@ -47,7 +47,7 @@ calls! {
             open: Option<Uuid>,
         ) -> Result<KnownEvents>;
 
-        /// Records other content for ids of events which are final. Keeps the latest per id.
+        /// Records other content for ids of final events. Keeps the latest per id.
         #[span(key = %key, events = refused.len())]
         async fn refuse_contents(&self, key: &Key, refused: &[(String, EventContent)], now: Timestamp) -> Result<()>;
 
@@ -56,31 +56,29 @@ calls! {
         #[span(events = events.len())]
         async fn find_repetitions(&self, events: &[(Key, String, EventContent)]) -> Result<Vec<Option<EventRepetition>>>;
 
-        /// Writes a page of events to the window's open digest. Skips known events, unless they are in no
-        /// message yet: then changed content is [merged](Event::merge). An event newer than its retract is
-        /// written again.
+        /// Writes a page of events to the window's open digest. Skips known events, except that an unsent one
+        /// [merges](Event::merge) changed content. An event newer than its retract is written again.
         ///
         /// Adopts the events of orphaned digests sharing one of these events, except from the digest
         /// `delivering`.
         ///
-        /// Returns how many events, counted from the first, the ledger has now ([`CloseAnswer::taken`]). A digest
-        /// with a message or an end takes none.
+        /// Returns how many events, counted from the first, the ledger has now ([`CloseAnswer::taken`]). A
+        /// digest with a message or an end takes none.
         #[span(key = %window.key, digest = %window.digest_id)]
         async fn stash_events(&self, window: &Window, events: &[Event], delivering: Option<Uuid>, now: Timestamp) -> Result<u64>;
 
-        /// Retracts events, at the next claim. A retract also covers events that arrive later but occurred
-        /// earlier.
+        /// Retracts events at the next claim, including events that arrive later but occurred earlier.
         ///
         /// A retract by id covers the recorded event, or else events until `now`. A retract with its own time
-        /// never covers anything later. For one entity or id, the latest time is kept.
+        /// never covers anything later. For one entity or id, the latest time counts.
         ///
-        /// From now on no attempt can pass the dot with a retracted event: we fence the attempt under way,
+        /// From now on no attempt can pass the dot with a retracted event: the attempt under way is fenced,
         /// and the next one must render the message again.
         #[span(key = %key)]
         async fn put_retracts(&self, key: &Key, retracts: &[Retract], now: Timestamp) -> Result<()>;
 
-        /// Reads the effect of each retract on the current ledger. For a retract by entity, ignores digests
-        /// that ended over a day ago.
+        /// Reads each retract's effect on the current ledger. A retract by entity ignores digests that ended
+        /// over a day ago.
         #[span(count = retracts.len())]
         async fn retract_reach(&self, retracts: &[(Key, Retract)], now: Timestamp) -> Result<Vec<RetractEffect>>;
 
@@ -93,13 +91,12 @@ calls! {
         #[span(key = %closing.window.key, digest = %closing.window.digest_id)]
         async fn close_digest(&self, closing: CloseRequest<'_>) -> Result<CloseAnswer>;
 
-        /// Like [`Ledger::close_digest`], for a digest holding only some events of a window. From an orphaned digest
-        /// it adopts only these events, and from the digest `delivering` none.
+        /// Like [`Ledger::close_digest`], for a digest holding only some events of a window. From an orphaned
+        /// digest it only adopts these events, and from the digest `delivering` none.
         #[span(key = %closing.window.key, digest = %closing.window.digest_id)]
         async fn exclude_events(&self, closing: CloseRequest<'_>, delivering: Option<Uuid>) -> Result<CloseAnswer>;
 
-        /// Events returned by the key's failed digests and waiting for its next claim. `None` if there are
-        /// none.
+        /// Events returned by the key's failed digests and waiting for its next claim, if any.
         #[span(key = %key)]
         async fn returned_events(&self, key: &Key) -> Result<Option<ReturnedEvents>>;
 
@@ -141,9 +138,9 @@ WHERE CASE WHEN retracts.event_id <> '' AND retracts.until_at = 253402207200999 
 
 /// Tenant, digest type, user, `$4` JSON array of distinct retracts, `$5` the time they were read.
 ///
-/// A retract by id covers the recorded event until the retract's own time; if none is recorded, events until
-/// its own time, or else until `$5`. We store it under each name of the key, because the event may be in a
-/// window under any name.
+/// A retract by id covers the recorded event until its own time; if none is recorded, events until its own
+/// time, or else until `$5`. We store it under each name of the key, because the event may be in a window
+/// under any name.
 pub const PUT_RETRACTS: StatementVariants = StatementVariants {
     sqlite: put_retracts!(
         "COALESCE(MIN(r.value->>'until_at', e.occurred_at), r.value->>'until_at', e.occurred_at, $5), $5",

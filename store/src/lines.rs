@@ -1,5 +1,4 @@
-//! Rows as JSON for the archive and exports: one object per line, named like the tables, with times in RFC
-//! 3339.
+//! Rows as JSON for the archive and exports: one object per line, named like the tables, with RFC 3339 times.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use jiff::Timestamp;
@@ -26,7 +25,7 @@ pub struct TableLines {
     pub columns: &'static [LineColumn],
     key: usize,
     since: &'static str,
-    /// The number or time, and the text, by which export pages are sorted; empty if there are none.
+    /// The number or time, and the text, by which export pages are sorted; empty if none.
     place: (&'static str, &'static str),
 }
 
@@ -255,7 +254,7 @@ impl ColumnShape {
     }
 }
 
-/// The bytes are text if they are UTF-8, otherwise base64; see `encoding`.
+/// The bytes are text if valid UTF-8, otherwise base64; see `encoding`.
 pub fn message_json(record: &MessageRecord, stored: StoredMessage, attempts: &[AttemptRecord]) -> Value {
     let StoredMessage { message, former_envelopes, .. } = stored;
     let (encoding, bytes) = match String::from_utf8(message.bytes) {

@@ -14,16 +14,16 @@ use crate::{
 };
 
 calls! {
-    /// Pages of the ledger for operators (rule 36). No row contains an address.
+    /// Pages of the ledger for operators (rule 36), without addresses.
     pub trait LedgerListings {
         #[span(tenant = filter.tenant)]
         async fn list_digests(&self, filter: &DigestFilter) -> Result<ListPage<DigestRecord, DigestPlace>>;
 
-        /// Reads a digest, if it belongs to the tenant (or any tenant if `None`).
+        /// The digest, if it belongs to the tenant (or any tenant if `None`).
         #[span(tenant, digest = %digest_id)]
         async fn digest_of(&self, tenant: Option<&str>, digest_id: Uuid) -> Result<Option<DigestRecord>>;
 
-        /// Lists a digest's events by occurrence time, including events excluded at its claim.
+        /// A digest's events by occurrence time, including those excluded at its claim.
         #[span(digest = %digest.digest_id)]
         async fn digest_events(
             &self,
@@ -31,8 +31,8 @@ calls! {
             page: &PageRequest<EventPlace>,
         ) -> Result<ListPage<DigestEvent, EventPlace>>;
 
-        /// Lists a digest's audit entries, earliest first: entries with its id, plus commands on its key and
-        /// pauses covering the key while the digest was open. At most 500.
+        /// A digest's audit entries, earliest first: entries with its id, plus commands on its key and pauses
+        /// covering it while the digest was open. At most 500.
         #[span(digest = %digest.digest_id)]
         async fn audit_of_digest(&self, digest: &DigestRecord) -> Result<Vec<AuditRecord>>;
 
@@ -42,8 +42,8 @@ calls! {
         #[span(tenant = filter.tenant)]
         async fn dead_letters(&self, filter: &DeadLetterFilter) -> Result<ListPage<DeadLetterRecord, DeadLetterPlace>>;
 
-        /// Reads a dead letter, if it belongs to the tenant (or any tenant if `None`), with the stored part
-        /// of its payload. Note that the payload may contain addresses.
+        /// The dead letter, if it belongs to the tenant (or any tenant if `None`), with the stored part of
+        /// its payload. Note that the payload may contain addresses.
         #[span(tenant, letter = %id)]
         async fn dead_letter(&self, tenant: Option<&str>, id: &DeadLetterId) -> Result<Option<KeptLetter>>;
 
@@ -130,8 +130,8 @@ fn listing_statement(filter: &DigestFilter) -> &'static str {
     }
 }
 
-/// `$1` digest, after the time `$2` and the id `$3`, `$4` limit; `$5` to `$9` the digests holding its
-/// excluded events.
+/// `$1` digest, after the time `$2` and the id `$3`, `$4` limit; `$5` to `$9` the digests with its excluded
+/// events.
 pub const EVENTS: &str = "
 SELECT e.event_id, e.category, e.entity_type, e.occurred_at, e.recorded_at, e.urgent, e.returned_from,
        CASE WHEN e.digest_id = $1 THEN NULL ELSE COALESCE(d.why, '') END AS excluded

@@ -1,7 +1,8 @@
-//! Notices for subscribed services. Database triggers write them in the transaction of the fact they report.
+//! Notices for subscribed services. Database triggers write them in the transaction of
+//! the fact they report (rule 47).
 //!
-//! For one key, a later fact has the higher `seq`. But a lower `seq` of another key may be committed later,
-//! so we mark rows one by one and never "up to" a number.
+//! For one key, a later fact has the higher `seq`. But another key's lower `seq` may be committed later, so
+//! we mark rows one by one and never "up to" a number.
 
 use std::collections::BTreeMap;
 
@@ -28,32 +29,32 @@ use crate::{
 
 calls! {
     pub trait NoticeStore {
-        /// Adds these subscriptions; with `forgets`, also removes all others. A renamed subscription keeps
-        /// its pending notices and dead letters. Pending notices for removed subscriptions stay pending.
+        /// Adds these subscriptions; with `forgets`, removes all others. A renamed subscription keeps its
+        /// pending notices and dead letters. Pending notices for removed subscriptions stay pending.
         #[span(subscriptions = subscriptions.len(), forgets)]
         async fn subscribe(&self, subscriptions: &[WebhookSubscription], forgets: bool) -> Result<()>;
 
-        /// Returns removed subscriptions with their pending notices. Notices pending there for a day become
-        /// dead letters.
+        /// Removed subscriptions with their pending notices. Notices pending there for a day become dead
+        /// letters.
         async fn retire_notices(&self, now: Timestamp) -> Result<Vec<RetiredNotices>>;
 
         async fn newest_notices(&self) -> Result<Vec<(String, i64)>>;
 
-        /// At most `limit` notices ready for delivery, ordered by `seq`. Skips a lane while its oldest notice
-        /// is backing off.
+        /// At most `limit` notices ready for delivery, by `seq`. Skips a lane while its oldest notice is
+        /// backing off.
         #[span(subscription)]
         async fn ready_notices(&self, subscription: &str, limit: u32, now: Timestamp) -> Result<Vec<PendingNotice>>;
 
         #[span(subscription)]
         async fn next_notice(&self, subscription: &str, now: Timestamp) -> Result<Option<Timestamp>>;
 
-        /// Records delivery results. Returns the number of new dead letters. A notice that has ended
-        /// meanwhile stays unchanged.
+        /// Records delivery results. Returns the number of new dead letters. A notice that ended meanwhile
+        /// stays unchanged.
         #[span(subscription)]
         async fn settle_notices(&self, subscription: &str, settled: &DeliveryOutcomes, now: Timestamp) -> Result<u64>;
 
         /// Requeues notices that ended before now with facts recorded at `since` or later. Also retries a
-        /// receiver that returned 410. Returns the number of notices, or `None` for an unknown subscription.
+        /// receiver that returned 410. Returns their number, or `None` for an unknown subscription.
         #[span(subscription)]
         #[limit(each_step)]
         async fn replay_notices(
@@ -98,10 +99,10 @@ WHERE name = $1 AND event NOT IN (SELECT event FROM subscriptions WHERE name = $
 pub const RENAME_WAITING: &str = "UPDATE notices SET subscription = $2 WHERE subscription = $1 AND ended_at IS NULL";
 pub const RENAME_DEAD: &str = "
 UPDATE notices SET subscription = $2 WHERE subscription = $1 AND ended_at IS NOT NULL AND result <> 'delivered'";
-/// A worker with the old file may have written the former name again.
+/// A worker with the old file may have written it again.
 pub const FORGET_FORMER: &str = "DELETE FROM subscriptions WHERE name = $1";
 
-/// `$1` reason. A restored subscription gets its pending notices as if they were never tried.
+/// `$1` reason. A restored subscription gets its pending notices as if never tried.
 pub const WELCOME_BACK: &str = "
 UPDATE notices SET result = NULL, first_tried_at = NULL
 WHERE ended_at IS NULL AND result = $1 AND subscription IN (SELECT name FROM subscriptions)";
@@ -193,7 +194,7 @@ pub const REPLAY: &str = concat!(
                    ORDER BY ended_at, seq LIMIT $4)"
 );
 
-/// `$1` the limit for each count. Finds names with pending notices or dead letters by skipping through their
+/// `$1` each count's limit. Finds names with pending notices or dead letters by skipping through their
 /// indexes.
 pub const STATES: &str = "
 WITH RECURSIVE left_behind (name) AS (
@@ -368,7 +369,7 @@ impl<D: Dialect> SqlStore<D> {
     }
 }
 
-/// A retry time beyond this comes from a clock that was ahead, and counts as due.
+/// A later retry time comes from a clock that was ahead, and counts as due.
 fn farthest_retry(now: Timestamp) -> i64 {
     StoredWait::NOTICE_RETRY.latest_plausible(now).as_millisecond()
 }

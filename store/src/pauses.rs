@@ -1,4 +1,4 @@
-//! Pauses set by operators. In a row, an empty tenant or digest type means all.
+//! In a row, an empty tenant or digest type means all.
 
 use jiff::Timestamp;
 use sqlx::query;
@@ -21,23 +21,23 @@ use crate::{
 };
 
 calls! {
-    /// Pauses of tenants and digest types. [`Facts`](tidings_model::records::KeyFacts) includes the pause that
-    /// applies to a key.
+    /// Operators' pauses of tenants and digest types. [`Facts`](tidings_model::records::KeyFacts) includes
+    /// the pause that applies to a key.
     pub trait PauseStore {
         /// Pauses a scope and returns the pause now active. A scope has at most one: another command replaces
         /// its terms and keeps its id. Equal terms change nothing. A change is audited.
         #[span(scope = %scope, messages)]
         async fn pause(&self, scope: &PauseScope, messages: bool, paused: &PauseDetails) -> Result<Pause>;
 
-        /// Ends the pause for exactly this scope, under any name, with an audit entry. Returns the ended
-        /// pause, or `None` if there is no active one.
+        /// Ends and audits the pause for exactly this scope, under any name. Returns it, or `None` if there
+        /// is no active one.
         #[span(scope = %scope)]
         async fn resume(&self, scope: &PauseScope, entry: &AuditEntry) -> Result<Option<Pause>>;
 
         #[span(all)]
         async fn pauses(&self, all: bool, now: Timestamp) -> Result<Vec<Pause>>;
 
-        /// The longest pause covering the tenant's single messages. Note that it may have expired.
+        /// The longest pause covering the tenant's single messages. May have expired.
         #[span(tenant)]
         async fn pause_of_messages(&self, tenant: &str) -> Result<Option<PauseDetails>>;
     }

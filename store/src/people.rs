@@ -34,16 +34,16 @@ calls! {
 
         async fn chosen_zones(&self, page: &PageRequest<KeyPlace>) -> Result<ListPage<(Key, String), KeyPlace>>;
 
-        /// Counts directory rows and preferences by zone name, exactly as written. This reads all rows.
+        /// Counts directory rows and preferences by zone name, exactly as written. Reads all rows.
         #[span(tenant)]
         async fn count_zones(&self, tenant: Option<&str>) -> Result<Vec<(String, u64)>>;
 
         #[span(person = %person)]
         async fn person(&self, person: &PersonId) -> Result<PersonRecord>;
 
-        /// Reads a page of rows about a person, in the archive's format. `key` selects one digest type; an
-        /// empty type selects single messages to the person and to `addresses`, their delivery events, and
-        /// the audit trail. Note that a page may be short even if more follow.
+        /// A page of rows about a person, in the archive's format. `key` selects one digest type; an empty
+        /// type selects single messages to the person and to `addresses`, their delivery events, and the
+        /// audit trail. Note that a page may be short even if more follow.
         #[span(key = %key, part = part.name())]
         async fn person_rows(
             &self,
@@ -145,14 +145,14 @@ WHERE tenant = $1 AND (address_lower = $2 OR address_lower IN
     (SELECT r.pseudonym FROM recipients r WHERE r.tenant = $1 AND r.address_lower = $2))
 ORDER BY suppressed_at, reason";
 
-/// Includes types in no configuration file. Notices about single messages have no type.
+/// Includes unconfigured types. Notices about single messages have no type.
 pub const TYPES_OF: &str = "
 SELECT DISTINCT digest_type FROM digests WHERE tenant = $1 AND user_id = $2
 UNION SELECT digest_type FROM retracts WHERE tenant = $1 AND user_id = $2
 UNION SELECT digest_type FROM notices WHERE tenant = $1 AND user_id = $2 AND digest_type <> ''";
 
 /// Tenant, user, `$3` LIKE pattern for the workflow ids of all the person's keys, which are between `$4` and
-/// `$5`. Note that SQLite's LIKE ignores case.
+/// `$5`. SQLite's LIKE ignores case.
 pub const WORKFLOWS_OF: &str = "
 SELECT workflow_id FROM inbox WHERE tenant = $1 AND user_id = $2
 UNION SELECT workflow_id FROM dead_letters WHERE workflow_id > $4 AND workflow_id < $5 AND workflow_id LIKE $3 ESCAPE '!'

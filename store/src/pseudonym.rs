@@ -1,12 +1,12 @@
 //! Pseudonyms for addresses, so a suppression still holds for an address we no longer store.
 //!
-//! We use a hash keyed with a random secret in the database, because a plain hash would let anybody confirm a
+//! A hash keyed with a random secret in the database, because a plain hash would let anybody confirm a
 //! guessed address. Somebody with the whole database still can.
 
 use ring::hmac::{HMAC_SHA256, Key, sign};
 use tidings_model::hex;
 
-/// The prefix of pseudonyms. It cannot clash with an address, because a pseudonym has no `@`.
+/// Cannot clash with an address, because a pseudonym has no `@`.
 pub const PREFIX: &str = "erased:";
 
 #[derive(Clone)]
@@ -17,8 +17,7 @@ impl Pseudonyms {
         Self(Key::new(HMAC_SHA256, secret))
     }
 
-    /// The pseudonym of a tenant's address, given in the spelling used for suppressions. A pseudonym is
-    /// returned unchanged.
+    /// The pseudonym of a tenant's address in suppression spelling. A pseudonym is returned unchanged.
     #[must_use]
     pub fn pseudonym_of(&self, tenant: &str, folded: &str) -> String {
         if folded.starts_with(PREFIX) {

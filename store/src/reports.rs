@@ -1,4 +1,4 @@
-//! Records delivery events, each once and with all its effects in one transaction.
+//! Records delivery events, each once and with all its effects in one transaction (rule 43).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,15 +34,16 @@ use crate::{
 
 calls! {
     pub trait ReportStore {
-        /// Records a delivery event once, with its [effects](tidings_model::delivery_events::delivery_effects), in one
-        /// transaction. `soft_bounces` consecutive soft bounces suppress an address. Returns `None` if the
-        /// tenant has no such message, or the reporting relay was not given it.
+        /// Records a delivery event once, with its
+        /// [effects](tidings_model::delivery_events::delivery_effects), in one transaction. `soft_bounces`
+        /// consecutive soft bounces suppress an address. Returns `None` if the tenant has no such message, or
+        /// the reporting relay was not given it.
         #[span(tenant = event.tenant, relay = event.relay)]
         async fn put_delivery_event(&self, event: &CheckedDeliveryEvent, soft_bounces: u32, now: Timestamp)
         -> Result<Option<EventEffect>>;
 
-        /// Records a whole webhook request in one transaction: its token, events with effects, and unusable
-        /// parts. Safe to repeat. Rejects the request if its token was used with another body.
+        /// Records a webhook request in one transaction: its token, events with effects, and unusable parts.
+        /// Safe to repeat. Rejects a token used with another body.
         #[span(relay = request.relay, events = request.events.len())]
         async fn put_webhook_request(
             &self,
@@ -51,8 +52,8 @@ calls! {
             now: Timestamp,
         ) -> Result<RequestRecorded>;
 
-        /// Records the events of a webhook's dead letter with their effects, marks the letter as emitted, and
-        /// audits this for each message, in one transaction. Only the first call counts.
+        /// Records a webhook dead letter's events with their effects, marks it as emitted, and audits this
+        /// for each message, in one transaction. Only the first call counts.
         #[span(letter = %id)]
         async fn emit_webhook_letter(
             &self,
@@ -66,8 +67,8 @@ calls! {
         #[span(tenant, message = %message)]
         async fn forget_reading(&self, tenant: &str, message: Uuid) -> Result<()>;
 
-        /// Counts a message as unsubscribed, because its recipient used its link. A repeated call changes
-        /// nothing, and a deleted message is not counted.
+        /// Counts a message as unsubscribed, because its recipient used its link. Safe to repeat; a deleted
+        /// message is not counted.
         #[span(message = %message)]
         async fn count_unsubscribed(&self, message: Uuid) -> Result<()>;
 
@@ -76,7 +77,7 @@ calls! {
     }
 }
 
-/// `$1` is a list of [tenant, address in lower case]. Locks each in this order, even if it has no row. Lock
+/// `$1` is a list of [tenant, address in lower case]. Locks each in this order, even without a row. Lock
 /// messages first.
 pub const LOCK_ADDRESSES: StatementVariants = StatementVariants {
     sqlite: "SELECT $1",
@@ -85,8 +86,8 @@ pub const LOCK_ADDRESSES: StatementVariants = StatementVariants {
 };
 
 /// `$1` names of the reporting relay, each in its own list; ignored if `$2` is true, because then no relay
-/// reports. `$3` message, `$4` `Message-ID`, `$5` tenant; each may be empty. Only finds messages that were
-/// given to a relay: returns 1 if it was this relay, 0 if another.
+/// reports. `$3` message, `$4` `Message-ID`, `$5` tenant; each may be empty. Only finds messages given to a
+/// relay: returns 1 if it was this relay, 0 if another.
 pub const REPORTED_MESSAGE: &str = "
 SELECT m.id, (SELECT CAST(MAX(CASE WHEN $2 OR a.relay IN (SELECT value->>0 FROM {each}) THEN 1 ELSE 0 END) AS BIGINT)
               FROM attempts a WHERE a.message = m.id AND a.past_the_dot_at IS NOT NULL) AS is_of_relay
@@ -125,8 +126,8 @@ pub const TAKEN_AT: &str = "
 SELECT MIN(past_the_dot_at) FROM attempts
 WHERE message = $1 AND (class IS NULL OR class IN ('sent', 'ambiguous', 'fenced', 'cancelled'))";
 
-/// `$1` and `$2` as above, `$3` message. The latest attempt the relay accepted, or else the latest one not
-/// known to be refused.
+/// `$1` and `$2` as above, `$3` message. The latest attempt the relay accepted, or else the latest not known
+/// to be refused.
 pub const TAKEN_BY: &str = "
 SELECT relay FROM attempts
 WHERE message = $3 AND past_the_dot_at IS NOT NULL AND ($2 OR relay IN (SELECT value->>0 FROM {each}))
@@ -223,8 +224,7 @@ impl<D: Dialect> SqlStore<D> {
         Ok(held)
     }
 
-    /// Records events about one message, with their effects. Inputs for the effects are read once, however
-    /// many events there are.
+    /// Records events about one message, with their effects, whose inputs are read once.
     pub(super) async fn record_about(
         tx: &mut D::Connection,
         held: &LockedEnvelope,
@@ -275,8 +275,8 @@ impl<D: Dialect> SqlStore<D> {
         Ok(query(MESSAGE_RECORD).bind(id.to_string()).try_map(Self::to_record).fetch_one(connection).await?)
     }
 
-    /// Finds the message by the first reference that matches. An event that could be about two messages is
-    /// treated as unknown.
+    /// Finds the message by the first matching reference. An event that could be about two messages counts as
+    /// unknown.
     pub(super) async fn find_reported(
         connection: &mut D::Connection,
         event: &CheckedDeliveryEvent,
@@ -433,7 +433,7 @@ impl LockedEnvelope {
     }
 }
 
-/// The first and the last event of each kind with effects, by time. Those in between have no effect: a
+/// The first and last event of each kind with effects, by time. Those in between have no effect: a
 /// suppression uses the first one's time, and a preference changed after the first is only overridden by the
 /// last.
 fn decisive_events<'a>(events: impl Iterator<Item = &'a CheckedDeliveryEvent>) -> Vec<&'a CheckedDeliveryEvent> {
@@ -458,7 +458,7 @@ fn decisive_events<'a>(events: impl Iterator<Item = &'a CheckedDeliveryEvent>) -
 }
 
 /// The event as evidence against the relay. A message held back by the provider reached no server, so it is
-/// no evidence.
+/// none.
 fn relay_evidence(report: &DeliveryReport) -> Option<DeliveryEvidence> {
     match report.kind {
         _ if report.never_sent => None,
@@ -472,13 +472,12 @@ fn relay_names(event: &CheckedDeliveryEvent) -> Result<String> {
     to_json(&event.relay.iter().chain(&event.reports_for).map(|name| [name]).collect::<Vec<_>>())
 }
 
-/// Returns `true` if the recipient was erased. We check the message, because its user id may now belong to
-/// another person.
+/// Checks the message for an erasure, because its user id may now belong to another person.
 pub(super) fn is_erased(message: &MessageRecord) -> bool {
     message.envelope_to.starts_with(PREFIX)
 }
 
-/// The event; if the recipient was erased, without the provider's text, because this may name them.
+/// The event; if the recipient was erased, without the provider's text, which may name them.
 fn spoken_of(message: &MessageRecord, event: &CheckedDeliveryEvent) -> CheckedDeliveryEvent {
     let mut event = event.clone();
     if is_erased(message) {

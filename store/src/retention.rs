@@ -1,6 +1,6 @@
-//! Deletes old rows. A batch is one transaction that locks its rows, archives them and deletes them. Rows
-//! locked by another call are left for later. A digest that loses events or its message is marked, so a
-//! reopen will not send half of it.
+//! Deletes old rows. A batch is one transaction that locks, archives and deletes its rows, leaving those
+//! locked by another call for later. A digest that loses events or its message is marked, so a reopen will
+//! not send half of it.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -24,10 +24,10 @@ use crate::{
 
 calls! {
     pub trait RetentionStore {
-        /// Archives and deletes one batch of at most `limit` rows. Without an archive it only deletes. Keeps
-        /// open digests and messages, events waiting for a claim, and retracts that may cover one of these.
-        /// Only retracts listed in `expiries` are deleted; others of those keys are skipped for half a day.
-        /// Concurrent calls delete different rows.
+        /// Archives and deletes at most `limit` rows. Without an archive it only deletes. Keeps open digests
+        /// and messages, events waiting for a claim, and retracts that may cover one of these. Only retracts
+        /// listed in `expiries` are deleted; others of those keys are skipped for half a day. Concurrent
+        /// calls delete different rows.
         #[span(kind = cutoff.kind.name())]
         async fn purge(
             &self,
@@ -42,29 +42,29 @@ calls! {
         /// which only Temporal has, may still need them.
         async fn keys_of_old_retracts(&self, before: Timestamp, limit: u32, now: Timestamp) -> Result<Vec<Key>>;
 
-        /// Counts the rows all batches of [`RetentionStore::purge`] would delete, including retracts needed by
-        /// open windows.
+        /// Counts the rows all batches of [`RetentionStore::purge`] would delete, including retracts needed
+        /// by open windows.
         #[span(kind = cutoff.kind.name())]
         async fn count_expired(&self, cutoff: RetentionCutoff) -> Result<u64>;
 
         async fn archives(&self) -> Result<Vec<ArchiveRecord>>;
 
-        /// Records that the archive has files, before another one is written.
+        /// Records that the archive has files, before another is written.
         #[limit(each_step)]
         async fn remember_archive(&self, archive: &Archive, now: Timestamp) -> Result<()>;
 
-        /// Records that upkeep is waiting for the archive. The next successful batch clears this.
+        /// Records that upkeep waits for the archive. The next successful batch clears this.
         async fn archive_failed(&self, archive: &Archive, why: &str, now: Timestamp) -> Result<()>;
 
-        /// Forgets a folder whose files are gone or moved, so erasures no longer need it. Returns `false` if
-        /// it is unknown.
+        /// Forgets a folder whose files are gone or moved, so erasures no longer need it. `false` if it is
+        /// unknown.
         async fn forget_archive(&self, folder: &str, entry: &AuditEntry) -> Result<bool>;
     }
 }
 
 pub mod selection;
 
-/// Stores the event count before the first event is deleted, because some events may have arrived after the
+/// Stores the event count before deleting the first event, because some events may have arrived after the
 /// digest's end, or an older version wrote it.
 pub const MARK_PURGED: &str = "
 UPDATE digests SET purged_at = COALESCE(purged_at, $2),

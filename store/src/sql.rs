@@ -1,6 +1,6 @@
-//! The store in SQL, written once for both databases; see [`Dialect`] for their differences.
+//! The store in SQL, written once for both databases; [`Dialect`] has their differences.
 //!
-//! Each writing method locks the digest's row, then the message's, and only then decides. So calls for the
+//! Each writing method locks the digest's row, then the message's, and only then decides, so calls for the
 //! same digest or message run one after another.
 
 use std::{
@@ -62,14 +62,13 @@ pub struct SqlStore<D: Dialect> {
     pub(crate) file: Option<Arc<OpenFile>>,
     pub(crate) past_the_dot: CommitQueue,
     pub(crate) arrivals: ArrivalQueue,
-    /// A cache that expires after a while.
     pub(crate) aliases: Mutex<Option<CachedAliases>>,
     pub(crate) pseudonyms: OnceCell<Pseudonyms>,
     faults: OnceLock<FaultInjector>,
 }
 
 impl<D: Dialect> SqlStore<D> {
-    /// Injects faults into all later calls, for a test. Only the first call counts.
+    /// Injects faults into all later calls of a test. Only the first call counts.
     pub fn set_faults(&self, faults: impl Fn(&str) -> Option<InjectedFault> + Send + Sync + 'static) {
         let _ = self.faults.set(Box::new(faults));
     }
@@ -117,8 +116,8 @@ impl<D: Dialect> SqlStore<D> {
         Ok(self.writer.begin(D::BEGIN_WRITE).await?)
     }
 
-    /// Runs a transaction in one round trip. Returns `true` if it returns a row. On a unique violation it
-    /// returns `false` and writes nothing.
+    /// Runs a transaction in one round trip. Returns `true` if it returns a row, or `false` on a unique
+    /// violation, writing nothing.
     ///
     /// The transaction is one statement, or several that include their own begin and commit.
     pub(crate) async fn write_at_once(&self, transaction: Query<'_, D, D::Arguments>) -> Result<bool> {
@@ -141,7 +140,7 @@ impl<D: Dialect> SqlStore<D> {
     }
 }
 
-/// Declares a trait, and implements it for both databases: each method calls the function with the same name
+/// Declares a trait and implements it for both databases: each method calls the function with the same name
 /// in `impl<D: Dialect> Sql<D>`, in a span and with the call timeout.
 ///
 /// `#[span(...)]` lists the span's fields. With `#[limit(each_step)]` the function should limit each step
@@ -172,8 +171,8 @@ macro_rules! calls {
             }
         )+ }
 
-        /// Makes a missing or invisible function ambiguous, i.e. a compile error. Otherwise the method would
-        /// call itself.
+        /// Makes a missing or invisible function a compile error (ambiguity). Otherwise the method would call
+        /// itself.
         #[expect(dead_code, reason = "its functions are never the ones that are meant")]
         trait Missing {
             $(fn $method() {})+
@@ -202,7 +201,7 @@ pub(crate) fn to_json(value: &impl Serialize) -> Result<String> {
     serde_json::to_string(value).map_err(|error| StoreError::Broken(format!("cannot be written as JSON: {error}")))
 }
 
-/// Replaces NUL, which PostgreSQL cannot store. Foreign text should never keep a row from being recorded.
+/// Replaces NUL, which PostgreSQL cannot store: foreign text should never keep a row from being recorded.
 pub(crate) fn no_nul(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }

@@ -1,4 +1,4 @@
-//! Opens the store for a URL. Only this module chooses between the databases.
+//! Opens the store for a URL. No other module chooses between the databases.
 
 use std::sync::Arc;
 
@@ -27,8 +27,6 @@ impl StoreBackend {
         }
     }
 
-    /// Migrates the tables to this version.
-    ///
     /// # Errors
     /// A statement failed, or another version of Tidings migrated the database differently.
     pub async fn migrate(&self) -> Result<()> {
@@ -52,7 +50,7 @@ impl StoreBackend {
 
     /// The compiler generates the store's methods where a database becomes a `dyn Store`. We keep this out of
     /// async functions, because they are generated again in each crate that awaits them; this took half of
-    /// the build time for the largest crate.
+    /// the largest crate's build time.
     fn into_shared(self) -> Arc<dyn Store> {
         match self {
             Self::Sqlite(store) => Arc::new(store),

@@ -1,4 +1,4 @@
-//! Suppressed addresses. We fold their case here and not in SQL, because the databases differ beyond ASCII.
+//! Suppressed addresses. We fold their case here, because the databases differ beyond ASCII.
 
 use sqlx::{query, query_as};
 use tidings_model::{
@@ -22,9 +22,9 @@ use crate::{
 };
 
 calls! {
-    /// Addresses a tenant must not email. Addresses are compared in lower case, with their domain in ASCII.
+    /// Addresses a tenant must not email, compared in lower case, with their domain in ASCII.
     pub trait SuppressionStore {
-        /// Suppresses an address for one reason. Keeps the earliest suppression for each reason.
+        /// Keeps the earliest suppression for each reason.
         #[span(tenant = %suppression.tenant, reason = %suppression.reason)]
         async fn suppress(&self, suppression: &Suppression) -> Result<()>;
 
@@ -93,8 +93,8 @@ WHERE suppressions.suppressed_at > excluded.suppressed_at
     };
 }
 
-/// `$6` the address's pseudonym, `$7` its pseudonyms under all names of the tenant. An erased address is
-/// stored as its pseudonym only, without the detail, because this may name it.
+/// `$6` the address's pseudonym, `$7` its pseudonyms under all names of the tenant. An erased address is only
+/// stored as its pseudonym, without the detail, which may name it.
 pub const SUPPRESS: StatementVariants = StatementVariants {
     sqlite: suppress!("SELECT value FROM json_each($7)"),
     postgres: suppress!("SELECT jsonb_array_elements_text($7::jsonb)"),
@@ -241,8 +241,8 @@ impl<D: Dialect> SqlStore<D> {
         Ok([address.to_owned()].into_iter().chain(names.map(|name| pseudonyms.pseudonym_of(name, address))).collect())
     }
 
-    /// Collects the input for [`carry_suppressions`](Self::carry_suppressions) when people are added to the
-    /// directory. This reads the database, so call it outside a transaction.
+    /// The input for [`carry_suppressions`](Self::carry_suppressions) when people are added to the directory.
+    /// Reads the database, so call it outside a transaction.
     pub(super) async fn pseudonyms_elsewhere(&self, changes: &[RecipientChange]) -> Result<Vec<[String; 4]>> {
         let pseudonyms = self.pseudonym_secret().await?;
         let mut elsewhere = Vec::new();
@@ -257,8 +257,8 @@ impl<D: Dialect> SqlStore<D> {
         Ok(elsewhere)
     }
 
-    /// If the person was erased under another name of the tenant, copies the suppressions from there. Needed
-    /// because a pseudonym is only valid under one name.
+    /// If the person was erased under another name of the tenant, copies the suppressions from there, because
+    /// a pseudonym is only valid under one name.
     pub(super) async fn carry_suppressions(connection: &mut D::Connection, elsewhere: &[[String; 4]]) -> Result<()> {
         for page in elsewhere.chunks(BATCH_EVENTS) {
             query(Self::expand_each(CARRY_SUPPRESSIONS)).bind(to_json(&page)?).execute(&mut *connection).await?;

@@ -16,7 +16,7 @@ use crate::{
 
 calls! {
     pub trait TokenStore {
-        /// Adds a token with an audit entry. An existing token with this id stays unchanged.
+        /// Adds and audits a token. An existing token with this id stays unchanged.
         #[span(id = %token.record.id)]
         async fn put_token(&self, token: &StoredToken, entry: &AuditEntry) -> Result<()>;
 
@@ -26,8 +26,8 @@ calls! {
         #[span(tenant)]
         async fn tokens(&self, tenant: Option<&str>) -> Result<Vec<TokenRecord>>;
 
-        /// Revokes a token permanently. Returns it as it was before, or `None` if there is none. Only the
-        /// first call has an effect and is audited.
+        /// Revokes a token permanently. Returns it as before, or `None` if there is none. Only the first call
+        /// counts and is audited.
         #[span(id)]
         async fn revoke_token(&self, id: &str, entry: &AuditEntry) -> Result<Option<TokenRecord>>;
 

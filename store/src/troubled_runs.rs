@@ -1,4 +1,4 @@
-//! Workflow runs that our code will not finish. A run without a tenant has an empty one.
+//! Workflow runs our code will not finish. An empty tenant means none.
 
 use std::collections::BTreeSet;
 
@@ -36,11 +36,11 @@ calls! {
         /// its lease.
         async fn end_sweep(&self, holder: Uuid, swept: SweepProgress, now: Timestamp) -> Result<()>;
 
-        /// Records ended runs. A run already recorded as ended stays unchanged, however often it is found.
+        /// Records ended runs; one already recorded as ended stays unchanged.
         #[span(runs = runs.len())]
         async fn put_ended_runs(&self, runs: &[FoundRun], task_queue: &str, now: Timestamp) -> Result<()>;
 
-        /// Records open runs in trouble. If these are all of them, other open runs leave the list.
+        /// Records open runs in trouble. If `are_all`, other open runs leave the list.
         #[span(runs = runs.len())]
         async fn put_open_runs(&self, runs: &[FoundRun], are_all: bool, task_queue: &str, now: Timestamp) -> Result<()>;
 
@@ -72,8 +72,8 @@ calls! {
         #[span(tenant)]
         async fn troubled_runs(&self, tenant: Option<&str>, limit: u32) -> Result<Vec<ListedRun>>;
 
-        /// Counts listed runs by trouble, for a tenant or all. The time is the oldest end, or for open runs
-        /// when the first was found.
+        /// Counts listed runs by trouble, for a tenant or all, with the oldest end, or for open runs when the
+        /// first was found.
         #[span(tenant)]
         async fn count_troubled_runs(&self, tenant: Option<&str>) -> Result<Vec<(RunTrouble, u64, Timestamp)>>;
 
@@ -93,8 +93,8 @@ const NAME: &str = "runs";
 
 pub const SWEEP: &str = "SELECT free_at, until_at, far_at, open_at FROM sweep WHERE name = $1";
 
-/// `$2` holder, `$3` end of the lease, `$4` now (the starting point for a first sweep), `$5` the latest
-/// plausible end of another lease.
+/// `$2` holder, `$3` end of the lease, `$4` now (where a first sweep starts), `$5` the latest plausible end
+/// of another lease.
 pub const LEASE_SWEEP: &str = "
 INSERT INTO sweep (name, holder, free_at, until_at, far_at, open_at) VALUES ($1, $2, $3, $4, $4, 0)
 ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, free_at = excluded.free_at
@@ -126,7 +126,7 @@ WHERE resolved_at IS NULL AND trouble IN ('wrong_type', 'wrong_queue', 'paused')
 
 pub const IS_DUE: &str = "SELECT run_id FROM troubled_runs WHERE due_at <= $1 OR due_at > $2 LIMIT 1";
 
-/// `$2` is the end of the lease. If two calls run at once, the second finds the row leased.
+/// `$2` end of the lease. Of two concurrent calls, the second finds the row leased.
 pub const DUE: &str = "
 UPDATE troubled_runs SET due_at = $2, tries = tries + 1
 WHERE (due_at <= $1 OR due_at > $4) AND (workflow_id, run_id) IN

@@ -62,7 +62,7 @@ WHERE ",
 ORDER BY d.digest_id"
 );
 
-/// A retract by entity ignores digests that ended longer ago than this.
+/// A retract by entity ignores digests that ended longer ago.
 const LONG_SENT: SignedDuration = SignedDuration::from_hours(24);
 
 /// `$2` for a retract by entity, ignores digests that ended earlier. Returns the digests with covered events.
@@ -166,8 +166,8 @@ impl<D: Dialect> SqlStore<D> {
         Ok(taken)
     }
 
-    /// Merges changed content for an event into its message, while the message can still be rendered again.
-    /// Returns `false` if the event is final, or the content is the same.
+    /// Merges changed content for an event into its message, while it can still be rendered again. Returns
+    /// `false` if the event is final, or the content is the same.
     pub(crate) async fn take_into_waiting(
         connection: &mut D::Connection,
         key: &Key,

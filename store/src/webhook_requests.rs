@@ -1,4 +1,4 @@
-//! Webhook requests: each is one transaction, however many events it has.
+//! Webhook requests: one transaction each, however many events.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -30,16 +30,16 @@ use crate::{
     },
 };
 
-/// How long we keep tokens. No provider's token is accepted 12 hours before or after the time it states.
+/// No provider's token is accepted 12 hours before or after the time it states.
 const TOKEN_KEPT: Duration = Duration::from_hours(25);
 
-/// Relay, token, SHA-256 of the body, now. Returns the SHA-256 of the first body, and locks the row.
+/// Relay, token, SHA-256 of the body, now. Returns the first body's SHA-256, and locks the row.
 pub const PUT_TOKEN: &str = "
 INSERT INTO webhook_tokens (relay, token, body_sha256, received_at) VALUES ($1, $2, $3, $4)
 ON CONFLICT (relay, token) DO UPDATE SET relay = excluded.relay
 RETURNING body_sha256";
 
-/// `{locked}` ends the query. Deletes a few at a time; this keeps up because each request adds only one.
+/// `{locked}` ends the query. Deletes a few at a time; this keeps up, as each request adds only one.
 pub const DELETE_OLD_TOKENS: &str = "
 DELETE FROM webhook_tokens WHERE (relay, token) IN
     (SELECT relay, token FROM webhook_tokens WHERE received_at < $1 ORDER BY received_at LIMIT 10{locked})";
@@ -102,8 +102,8 @@ impl<D: Dialect> SqlStore<D> {
         Ok(messages.into_iter().enumerate().filter_map(answer).collect())
     }
 
-    /// Records the events first, because every transaction should lock messages before letters. The caller
-    /// must only commit if this returns [`LetterEmitted::Now`].
+    /// Records the events first, because every transaction should lock messages before letters. Only commit
+    /// if this returns [`LetterEmitted::Now`].
     pub(crate) async fn emit_letter(
         tx: &mut D::Connection,
         id: &WebhookLetterId,
@@ -147,7 +147,7 @@ impl<D: Dialect> SqlStore<D> {
         Ok(first == token.body_sha256)
     }
 
-    /// Sorted by key, like in all requests, so two requests cannot deadlock.
+    /// Sorted by key in all requests, so two cannot deadlock.
     async fn bury_unusable(tx: &mut D::Connection, request: &WebhookRequest, now: Timestamp) -> Result<()> {
         let mut letters: Vec<&UnusablePart> = request.unusable.iter().collect();
         letters.sort_unstable_by(|a, b| a.sha256.cmp(&b.sha256));

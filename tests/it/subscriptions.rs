@@ -1,4 +1,4 @@
-//! Webhooks out: notices reach a real receiver, signed, in order, at least once, through failures, crashes and days of silence.
+//! Webhooks out: webhook events reach a real receiver, signed, in order, at least once, through failures, crashes and days of silence.
 
 mod crashes;
 mod delivery;

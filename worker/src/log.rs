@@ -11,10 +11,10 @@ use crate::error::UsageError;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Log")]
 pub struct LogArgs {
-    /// The filter of the log: a level, or target=level pairs, for example `info,tidings_activities=debug`.
+    /// Log filter: a level, or target=level pairs, such as `info,tidings_activities=debug`
     #[arg(long, global = true, value_name = "FILTER", env = "TIDINGS_LOG", default_value = "info")]
     log: String,
-    /// The format of the log on standard error.
+    /// Log format on standard error
     #[arg(long, global = true, value_name = "FORMAT", env = "TIDINGS_LOG_FORMAT", default_value = "text")]
     log_format: LogFormat,
 }

@@ -1,4 +1,4 @@
-//! The digest workflow: one per key. Each turn of [`Digest::run`] makes a decision and carries it out.
+//! The digest workflow: one per key (rule 2). Each turn of [`Digest::run`] makes a decision and carries it out.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
 //! Incoming signals, start arguments and update arguments. Anybody can send these with any payload, and a
-//! handler that failed to decode its argument would fail every workflow task for ever.
+//! handler that failed to decode its argument would fail every workflow task for ever (rule 4).
 
 use jiff::Timestamp;
 use serde::{Serialize, de::DeserializeOwned};

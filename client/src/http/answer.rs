@@ -1,5 +1,4 @@
-//! Maintains the connection to the API, which stays open between requests and follows no redirects, and
-//! interprets responses.
+//! The connection to the API, which stays open between requests and follows no redirects, and its responses.
 
 use std::{
     io,
@@ -27,9 +26,9 @@ const NOTHING: [&str; 2] = ["/problems/nothing-accepted", "/problems/unknown-dig
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum BatchResponse {
     Results(Vec<EmitResult>),
-    /// No item was accepted, and a retry would fail, too.
+    /// Nothing was accepted, and a retry would fail, too.
     Refused(BatchRejection),
-    /// The batch may be accepted later. `asked` is the server's requested delay, if any.
+    /// May be accepted later. `asked` is the server's requested delay, if any.
     Later {
         asked: Option<Duration>,
         why: String,
@@ -119,7 +118,7 @@ fn item_result(outcome: ItemOutcome) -> EmitResult {
     }
 }
 
-/// Builds results for a batch without accepted items. The response lists only 100 of the errors.
+/// For a batch without accepted items. The response lists only 100 of the errors.
 fn rejected_items(errors: Vec<ItemError>, items: usize) -> Vec<EmitResult> {
     let unnamed =
         InvalidField { field: String::new(), problem: "refused, for a reason that the answer leaves out".to_owned() };
@@ -134,7 +133,7 @@ fn rejected_items(errors: Vec<ItemError>, items: usize) -> Vec<EmitResult> {
 
 const FIRST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(5);
-/// Maximum delay a server may request. Otherwise a wrong clock could stop a client for hours.
+/// Otherwise a server's wrong clock could stop a client for hours.
 const LONGEST_ASKED: Duration = Duration::from_mins(1);
 
 /// Parses `Retry-After`: seconds or a date (RFC 9110, section 10.2.3).
@@ -153,7 +152,7 @@ pub(super) fn wait(asked: Option<Duration>, failures: u32) -> Duration {
 }
 
 const CONNECT: Duration = Duration::from_secs(10);
-/// Limit on a response in bytes: results for 10,000 items with at most 1 MiB of ids.
+/// In bytes: results for 10,000 items with at most 1 MiB of ids.
 const ANSWER: usize = 8 << 20;
 
 pub(super) struct GatewayConnection {
@@ -180,8 +179,8 @@ impl GatewayConnection {
         Ok(connection)
     }
 
-    /// Posts events. If the connection was closed since the last request, posts them again over a new one;
-    /// events are deduplicated.
+    /// Posts events, again over a new connection if this was closed since the last request; events are
+    /// deduplicated.
     pub async fn post(&mut self, body: Bytes) -> io::Result<GatewayResponse> {
         if let Some(mut sender) = self.open.take()
             && let Ok(response) = self.exchange(&mut sender, body.clone()).await

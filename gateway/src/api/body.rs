@@ -28,7 +28,7 @@ pub(super) struct Why {
     pub why: String,
 }
 
-/// Returns the media type without parameters. If there is none, this is JSON.
+/// Without parameters. JSON if there is none.
 pub(super) fn media_type(headers: &HeaderMap) -> String {
     let Some(named) = headers.get(CONTENT_TYPE) else { return JSON.to_owned() };
     let named = named.to_str().unwrap_or_default();

@@ -71,12 +71,10 @@ impl ApiCaller {
         if self.scopes.contains(&scope) { Ok(()) } else { Err(Problem::MissingScope(scope)) }
     }
 
-    /// Returns `true` if responses may contain email addresses.
     pub fn sees_addresses(&self) -> bool {
         self.require_scope(TokenScope::RecipientsRead).is_ok()
     }
 
-    /// Attributes a command to this caller, with the reason for the audit trail.
     pub fn as_operator(&self, why: String) -> Result<CommandContext, ApiRefusal> {
         let order = CommandContext { by: self.by.clone(), why };
         order.check().map_err(ApiRefusal::body)?;

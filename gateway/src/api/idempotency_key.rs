@@ -48,7 +48,7 @@ fn id(caller: &ApiCaller, tenant: Option<&str>, order: &str, key: &str) -> Uuid 
     Uuid::new_v5(&NAMESPACE, parts.to_string().as_bytes())
 }
 
-/// Hashes the content. Field order and whitespace do not matter.
+/// Field order and whitespace do not matter.
 fn content_sha256(body: &[u8]) -> String {
     let fields = serde_json::from_slice::<BTreeMap<String, Value>>(body);
     let content = fields.and_then(|fields| serde_json::to_vec(&fields)).unwrap_or_else(|_| body.to_vec());

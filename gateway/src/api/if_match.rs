@@ -10,7 +10,6 @@ pub(super) enum ExpectedVersion {
     Tag(String),
 }
 
-/// Returns `None` if the request has no `If-Match`.
 pub(super) fn read_header(headers: &HeaderMap) -> Result<Option<ExpectedVersion>, ApiRefusal> {
     let wrong = || ApiRefusal::parameter("if-match", "is neither * nor one ETag in quotes");
     let Some(value) = headers.get(IF_MATCH) else { return Ok(None) };

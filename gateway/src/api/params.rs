@@ -35,7 +35,7 @@ const MOST: u32 = 500;
 pub(super) struct QueryParams(BTreeMap<String, String>);
 
 impl QueryParams {
-    /// Parses the query. `known` lists the parameters this route accepts.
+    /// `known` lists the parameters this route accepts.
     pub fn from_query(uri: &Uri, known: &[impl AsRef<str>]) -> Result<Self, ApiRefusal> {
         let known: Vec<_> = known.iter().map(AsRef::as_ref).collect();
         let mut params = BTreeMap::new();
@@ -53,7 +53,7 @@ impl QueryParams {
         Ok(Self(params))
     }
 
-    /// Takes a string. An empty one counts as missing.
+    /// An empty string counts as missing.
     pub fn text(&mut self, name: &str) -> Option<String> {
         self.0.remove(name).filter(|value| !value.is_empty())
     }
@@ -85,7 +85,7 @@ impl QueryParams {
         self.parse_with(name, |value| when::parse_moment(value, now))
     }
 
-    /// Takes `true` or `false`; the default is `false`.
+    /// Defaults to `false`.
     pub fn flag(&mut self, name: &str) -> Result<bool, ApiRefusal> {
         Ok(self
             .parse_with(name, |value| bool::from_str(value).map_err(|_| "is neither true nor false"))?
@@ -102,7 +102,7 @@ impl QueryParams {
     }
 }
 
-/// Deserializes a filter from the parameters. Empty values count as missing.
+/// Empty values count as missing.
 struct FilterFields<'a> {
     left: btree_map::Iter<'a, String, String>,
     value: Option<(&'a String, &'a String)>,
@@ -169,7 +169,7 @@ impl de::Error for ParameterError {
     }
 }
 
-/// Path parameters. If one is invalid this is a 404.
+/// Returns 404 if one is invalid.
 pub(super) struct PathParams<T>(pub T);
 
 impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for PathParams<T> {

@@ -36,7 +36,7 @@ use crate::routes::tests::{over, public, settings, sqlite};
 
 const KEY: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
-/// Without the marks that isolate directions, and with plain spaces.
+/// Without direction marks, and with plain spaces.
 fn plain(page: &[u8]) -> String {
     let page = std::str::from_utf8(page).unwrap();
     page.replace(['\u{2068}', '\u{2069}'], "").replace(['\u{a0}', '\u{202f}'], " ")

@@ -46,11 +46,7 @@ pub(super) enum NextDigest {
 }
 
 impl<'a> DigestSubject<'a> {
-    /// Loads all digest types of the tenant for this recipient.
-    ///
-    /// # Errors
-    ///
-    /// The store does not answer.
+    /// All digest types of the tenant.
     pub async fn load_all(state: &'a GatewayState, key: &Key, now: Timestamp) -> Result<Vec<Self>, StoreError> {
         let settings = &state.settings;
         let keys = settings.digest_types(&key.tenant).into_iter().map(|digest_type| Key { digest_type, ..key.clone() });

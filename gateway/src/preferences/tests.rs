@@ -98,12 +98,12 @@ fn entry(action: &str) -> AuditEntry {
     AuditEntry { at: Timestamp::now(), actor: AuditActor::Recipient, action: action.into(), why: "one click".into() }
 }
 
-/// Without the marks that isolate directions, and with plain spaces.
+/// Without direction marks, and with plain spaces.
 fn plain(text: &str) -> String {
     text.replace(['\u{2068}', '\u{2069}'], "").replace('\u{a0}', " ")
 }
 
-/// The value of the hidden field `undo`, if the page has one.
+/// Value of the hidden field `undo`.
 fn undo_of(page: &str) -> Option<String> {
     let value = page.split("name=\"undo\" value=\"").nth(1)?.split('"').next()?;
     Some(value.replace("&quot;", "\"").replace("&#34;", "\"").replace("&amp;", "&"))
@@ -133,7 +133,7 @@ impl Bench {
         self.store.facts(&ann(digest_type)).await.unwrap()
     }
 
-    /// The audit trail of Ann: actor, action and reason.
+    /// Actor, action and reason of Ann's entries.
     async fn audit(&self) -> Vec<String> {
         let page = PageRequest { limit: 50, after: None };
         let held = self
@@ -153,7 +153,7 @@ impl Bench {
     }
 }
 
-/// The fields of a page that was seen at revision 0, with these in their place.
+/// Fields of the page at revision 0, with these replaced.
 fn fields<'a>(changed: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
     let usual = [
         ("activity:seen", "0 on"),

@@ -39,12 +39,12 @@ pub(crate) fn settings() -> Settings {
     })
 }
 
-/// A store in a folder. It has no tables yet.
+/// Without tables.
 pub(crate) async fn sqlite(folder: &std::path::Path) -> Arc<SqliteStore> {
     Arc::new(SqliteStore::connect(&format!("sqlite:{}", folder.join("tidings.db").display())).await.unwrap())
 }
 
-/// The dependencies of the routes over a store. Temporal has not answered yet.
+/// Temporal has not answered yet.
 pub(crate) fn over(store: Arc<dyn Store>, settings: Settings) -> GatewayState {
     let settings = Arc::new(settings);
     let recorder = TrackingRecorder::start(store.clone(), settings.clone()).0;
@@ -52,7 +52,7 @@ pub(crate) fn over(store: Arc<dyn Store>, settings: Settings) -> GatewayState {
     GatewayState { store, directory: None, recorder, settings, words, temporal: watch::channel(None).1 }
 }
 
-/// A process that was seen just now, with this fingerprint of its keys.
+/// `link_key` is the fingerprint of its keys.
 fn process(id: u128, link_key: &str, seen_at: jiff::Timestamp) -> ProcessRecord {
     let profile = ProcessProfile::new(ProcessRole::Worker, "a", 1, "tidings");
     let profile = ProcessProfile { link_keys: vec![link_key.into()], version: format!("0.{id}"), ..profile };
@@ -89,7 +89,7 @@ async fn panics() -> StatusCode {
     panic!("secret")
 }
 
-/// Routes of these tests behind the layers of all routes.
+/// Test routes behind the shared layers.
 fn routes(concurrency: RequestQuotas, time: Duration) -> Router {
     let limit = BodyLimit { time: Duration::from_millis(100), decodes: true, ..BodyLimit::with_bytes(10) };
     let routes = Router::new()
@@ -127,7 +127,7 @@ async fn a_body_is_bounded_in_bytes_and_time() {
     assert_eq!(status, StatusCode::REQUEST_TIMEOUT);
 }
 
-/// A body that never ends behind these bytes.
+/// A body that stalls after these bytes.
 fn half(sent: &'static str) -> Body {
     let sent = futures::stream::iter([Ok::<_, std::io::Error>(sent)]);
     Body::from_stream(futures::StreamExt::chain(sent, futures::stream::pending()))

@@ -30,9 +30,9 @@ struct Served {
     address: SocketAddr,
     shutdown: CancellationToken,
     ended: JoinHandle<()>,
-    /// Lets a request of `/slow` end.
+    /// Ends a request of `/slow`.
     finish: Arc<Notify>,
-    /// Tells that a request of `/slow` has begun.
+    /// A request of `/slow` has begun.
     begun: Arc<Notify>,
 }
 
@@ -72,7 +72,7 @@ impl Served {
         stream
     }
 
-    /// Everything that comes until the server closes the connection.
+    /// Reads until the server closes the connection.
     async fn answer(&self, text: &str) -> String {
         rest(self.send(text).await).await
     }

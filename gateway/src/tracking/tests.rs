@@ -17,7 +17,7 @@ use crate::routes::tests::{over, public, settings, sqlite};
 const KEYS: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 const TARGET: &str = "https://app.example/a?b=c&d=%C3%BC#e";
 
-/// The routes over a store without tables: every write fails.
+/// Over a store without tables: every write fails.
 async fn router(folder: &FilePath) -> Router {
     let settings = Settings { link_keys: Some(KEYS.parse().unwrap()), ..settings() };
     public(over(sqlite(folder).await, settings))

@@ -1,4 +1,4 @@
-//! One click on real links, with a real store. No digest type is configured and no message is stored: links need neither.
+//! One click on real links, with a real store. Links need neither a configured digest type nor a stored message.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -78,7 +78,7 @@ impl Bench {
         self.store.facts(&ann()).await.unwrap().consent
     }
 
-    /// The audit trail of Ann: actor, action and reason.
+    /// Actor, action and reason of Ann's entries.
     async fn audit(&self) -> Vec<String> {
         let key = Key { digest_type: String::new(), ..ann() };
         let page = PageRequest { limit: 10, after: None };
@@ -90,7 +90,7 @@ impl Bench {
     }
 }
 
-/// Of a file whose only digest type is this one.
+/// With only this digest type.
 fn of_type(name: &str, store: Arc<dyn Store>, names: FormerNames) -> Router {
     let digests = [(name.to_owned(), DigestSettings::new(name, Cadence::Never))].into();
     let link_keys = Some(NEW.parse().unwrap());

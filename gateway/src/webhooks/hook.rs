@@ -17,7 +17,6 @@ use crate::request_body;
 /// A message has at most 256 KiB, and escaping may double this.
 const SNS_BYTES: usize = 512 * 1024;
 
-/// Several secrets can be active, so that we can rotate one.
 #[derive(Clone)]
 pub struct RelayWebhook {
     provider: &'static dyn ProviderWebhook,
@@ -61,7 +60,7 @@ impl From<VerifyError> for WebhookError {
 }
 
 impl RelayWebhook {
-    /// Builds a webhook without secrets. It rejects every request.
+    /// Without secrets, this rejects every request.
     #[must_use]
     pub fn new(provider: Provider) -> Self {
         let provider = webhook_for(provider);

@@ -25,8 +25,7 @@ pub trait ProviderWebhook: Sync {
         self.parse(letter, None, now)
     }
 
-    /// A test event in the provider's format. `None` if this provider lacks the event, or if we cannot make
-    /// its requests.
+    /// `None` if this provider lacks the event, or if we cannot make its requests.
     fn sample_event(&self, _kind: ReportKind, _never_sent: bool, _message: Uuid, _now: Timestamp) -> Option<Value> {
         None
     }
@@ -127,7 +126,7 @@ pub(super) const LINK: &str = "https://tidings.example/test";
 /// An event kind no provider uses.
 pub(super) const UNKNOWN: &str = "tidings_test";
 
-/// Example status code and reply of a mail server for a bounce.
+/// Status code and reply of a mail server.
 pub(super) const fn bounce_reply(bounce: BounceKind) -> (&'static str, &'static str) {
     match bounce {
         BounceKind::Hard => ("5.1.1", "550 5.1.1 a test: no such user"),

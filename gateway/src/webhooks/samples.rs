@@ -1,5 +1,5 @@
-//! Requests as a provider would send them, for a test of the route. Amazon SES and SendGrid sign with keys of their own: no sample
-//! can be made of theirs.
+//! Test requests as a provider would send them. There are none for Amazon SES and SendGrid, which sign with private
+//! keys.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -12,11 +12,10 @@ use super::{
     webhook_for,
 };
 
-/// A request, and what should become of it.
+/// A request and its expected result.
 #[derive(Clone, Debug)]
 pub struct Sample {
     pub name: &'static str,
-    /// Names and values.
     pub headers: Vec<(&'static str, String)>,
     pub body: Vec<u8>,
     pub expected: Expected,
@@ -30,18 +29,16 @@ impl Sample {
     }
 }
 
-/// The result of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
-    /// 200, and the event is recorded if its message exists.
+    /// 200. The event is recorded if its message exists.
     Event(ReportKind),
-    /// 200, and the part of the body is a dead letter.
+    /// 200. The part becomes a dead letter.
     DeadLetter,
     /// 401.
     Refused,
 }
 
-/// The kinds of events, each with its name.
 const EVENTS: [(&str, ReportKind, bool); 10] = [
     ("delivered", ReportKind::Delivered, false),
     ("deferred", ReportKind::Deferred, false),
@@ -55,8 +52,8 @@ const EVENTS: [(&str, ReportKind, bool); 10] = [
     ("never sent", HARD, true),
 ];
 
-/// The samples of a provider, about this message. `secrets` are those of the relay: the first one signs. Without them, and for
-/// providers that sign with keys of their own, only the requests that must be refused are left.
+/// The samples for one message. The first of the relay's `secrets` signs. Without secrets, or if the provider signs
+/// with a private key, these are only requests that must be rejected.
 #[must_use]
 pub fn samples(provider: Provider, secrets: Option<&str>, message: Uuid, now: Timestamp) -> Vec<Sample> {
     let (mut samples, webhook) = (Vec::new(), webhook_for(provider));

@@ -20,7 +20,7 @@ mod route;
 mod signed;
 mod sns;
 
-/// The vectors, each provider's under its name.
+/// By provider.
 fn vectors() -> Value {
     serde_json::from_str(include_str!("../../tests/data/webhooks.json")).unwrap()
 }
@@ -57,7 +57,7 @@ fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(seconds).unwrap()
 }
 
-/// Reads a payload as the provider's route would.
+/// Reads a payload like the provider's route.
 fn parsed(case: &Value) -> ParsedBody {
     let provider = Provider::named(text(&case["provider"])).unwrap();
     let id = case["headers"]["svix-id"].as_str();
@@ -126,7 +126,6 @@ pub(super) fn assert_rows<const N: usize>(rows: [(ParsedBody, &str); N]) {
 
 pub(super) const ID: &str = "01234567-89ab-5def-8123-456789abcdef";
 
-/// The event, or what else the body was.
 fn words(parsed: &ParsedBody) -> String {
     let [event] = parsed.events.as_slice() else {
         return match (parsed.nameless, parsed.unreadable) {
@@ -148,14 +147,13 @@ fn words(parsed: &ParsedBody) -> String {
     words.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
-/// A secret of the provider, made of this word. `None` if no request of the provider can be made.
+/// Makes a secret from a word. `None` if we cannot sign for this provider.
 pub(crate) fn secret(provider: Provider, word: &str) -> Option<String> {
     let standard = format!("whsec_{}", STANDARD.encode(format!("only for tests: {word}")));
     let made = [standard, format!("tidings:only-for-tests-{word}")];
     made.into_iter().find(|secret| RelayWebhook::new(provider).add_secret(secret).is_ok())
 }
 
-/// The token of an authentic request of Mailgun.
 fn proven_token(body: &[u8], keys: &[SigningKey], now: Timestamp) -> Result<OneTimeToken, VerifyError> {
     SigningKey::verify(&HeaderMap::new(), body, keys, now).map(|proof| proof.token.unwrap())
 }

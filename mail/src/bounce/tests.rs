@@ -1,4 +1,4 @@
-//! A sample of each server, and messages that do harm.
+//! Samples from each server, and malicious messages.
 
 use std::fmt::Write as _;
 
@@ -15,7 +15,7 @@ fn sample(name: &str) -> &'static [u8] {
     SAMPLES.get_file(format!("{name}.eml")).unwrap().contents()
 }
 
-/// One line for each report: kind, status, time and diagnostic.
+/// One line per report: kind, status, time and diagnostic.
 fn said(content: &ReturnedContent) -> String {
     let ReturnedContent::Reports(reports) = content else { return format!("{content:?}") };
     let line = |report: &ParsedReport| {
@@ -64,7 +64,7 @@ fn an_old_exim_that_quotes_the_reply_is_believed_like_others() {
     assert_eq!(said(&returned.content), "bounced|5.1.1|23 08:00:05|SMTP error from re");
 }
 
-/// Kind and status of each recorded message, for the address to which the message had gone.
+/// Kind and status of each recorded bounce, for the original recipient.
 #[test]
 fn a_recorded_bounce_is_taken_for_what_its_server_knew() {
     let bounces = [

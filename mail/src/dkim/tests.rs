@@ -1,4 +1,5 @@
-//! The coverage of a signature, and the examples of the standards. `tests/it/smtp/dkim.rs` shows that other programs accept it.
+//! What a signature covers, and the standards' examples. `tests/it/smtp/dkim.rs` verifies it with other
+//! programs.
 
 use proptest::prelude::*;
 use tidings_model::Provider;
@@ -12,7 +13,7 @@ fn signer(pem: &str) -> DkimSigner {
     DkimSigner::new("s1", "mail.example.com", pem.as_bytes()).unwrap()
 }
 
-/// The signature's header, folded as it stands.
+/// The signature header, folded as it is.
 fn signature(message: &str) -> String {
     let signed = signer(ED25519).sign(message.as_bytes(), Timestamp::UNIX_EPOCH).unwrap();
     let signed = String::from_utf8(signed).unwrap();
@@ -44,7 +45,7 @@ fn headers_for_a_provider_are_not_signed() {
     }
 }
 
-/// RFC 8463, appendix A: its key, its message and its header make its signature.
+/// RFC 8463, appendix A.
 #[test]
 fn the_signature_of_the_standard() {
     let head = "From: Joe SixPack <joe@football.example.com>\r\n\
@@ -148,7 +149,7 @@ fn no_line_of_the_header_is_longer_than_78_characters() {
 }
 
 proptest! {
-    /// Relays may fold and unfold headers, change spaces and add empty lines at the end.
+    /// Relays may refold headers, change spaces, and add empty lines at the end.
     #[test]
     fn a_relay_may_change_white_space(words in "[a-z]{1,9}( [a-z]{1,9}){0,20}", lines in 0..4_usize) {
         let message = |subject: &str, end: &str| format!("From: a\r\nSubject: {subject}\r\n\r\n{words}\r\n{end}");

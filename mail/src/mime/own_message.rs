@@ -1,4 +1,4 @@
-//! Parses a single message back from its bytes, so we can recompose it with another sender and other links.
+//! Parses a single message from its bytes, to recompose it with another sender and other links.
 
 use jiff::Timestamp;
 use mail_parser::{Address, HeaderName, MessageParser, MessagePart, MimeHeaders as _, PartType};
@@ -43,8 +43,8 @@ pub struct ComposeSettings<'a> {
 }
 
 impl<'a> OwnMessage<'a> {
-    /// Returns `None` if composing the message again would not give exactly these bytes, because then not all
-    /// of it is ours.
+    /// `None` if composing the message again would not give exactly these bytes, because then not all of it
+    /// is ours.
     #[must_use]
     pub fn from_stored(message: &'a OutboxMessage) -> Option<Self> {
         let MessageOrigin::Single { key, .. } = &message.origin else { return None };
@@ -126,7 +126,7 @@ impl<'a> OwnMessage<'a> {
         Some(UnsubscribeUris { url: self.unsubscribe_url.as_deref()?, mailto: self.unsubscribe_mailto.as_deref() })
     }
 
-    /// Replaces links both as plain text and escaped for HTML.
+    /// Both as plain text and escaped for HTML.
     fn with_links(&self, body: &str, links: &RecipientLinks) -> String {
         let mut body = body.to_owned();
         if let (Some(own), Some(today)) = (&self.unsubscribe_url, &links.unsubscribe_url) {
@@ -174,7 +174,7 @@ pub enum MessageBody {
 }
 
 impl MessageBody {
-    /// Parses a message (RFC 5322). `None` if there is neither HTML nor text.
+    /// Parses a message (RFC 5322). `None` without HTML and text.
     #[must_use]
     pub fn from_message(message: &[u8]) -> Option<Self> {
         let message = MessageParser::default().parse(message)?;
@@ -250,7 +250,6 @@ mod tests {
         }
     }
 
-    /// The message under today's configuration.
     fn today(message: &OutboxMessage) -> Option<String> {
         let from: EmailAddress = "digest@new.example".parse().unwrap();
         let links = RecipientLinks {

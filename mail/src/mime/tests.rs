@@ -1,4 +1,4 @@
-//! Messages as an independent parser reads them.
+//! Parses messages with an independent parser.
 
 use std::sync::LazyLock;
 
@@ -197,7 +197,6 @@ fn every_header_that_a_digest_must_carry_is_there() {
     assert!(!raw("Feedback-ID").contains("acme"));
 }
 
-/// A digest with this place among the recipient's messages.
 fn placed(threading: ThreadPosition<'static>) -> MessageDraft<'static> {
     let of = MessageKind::Digest {
         tenant: "acme",

@@ -12,7 +12,7 @@ use url::Url;
 
 use crate::bidi;
 
-/// Characters forbidden in URLs (RFC 3986, 2), but left by the URL parser in mailto links and queries.
+/// Forbidden in URLs (RFC 3986, 2), but left by the URL parser in mailto links and queries.
 const NEVER_IN_URLS: &AsciiSet =
     &CONTROLS.add(b' ').add(b'"').add(b'<').add(b'>').add(b'\\').add(b'^').add(b'`').add(b'{').add(b'|').add(b'}');
 /// For names: actors, entities, categories and counts.
@@ -43,8 +43,8 @@ pub(super) fn clean_subject(raw: &str, max_chars: usize) -> String {
     }
 }
 
-/// Normalizes an http, https or mailto link (RFC 3986, ASCII only); `None` for any other scheme. We never
-/// truncate a link, since it would lead elsewhere; the payload limit bounds its length.
+/// Normalizes an http, https or mailto link (RFC 3986, ASCII only); `None` for any other scheme. Never
+/// truncates one, since it would lead elsewhere; the payload limit bounds its length.
 pub(super) fn clean_url(raw: &str) -> Option<String> {
     let url = Url::parse(raw).ok()?;
     let link = || Cow::from(utf8_percent_encode(url.as_str(), NEVER_IN_URLS)).into_owned();
@@ -84,8 +84,7 @@ pub(super) fn is_link(name: &str) -> bool {
     matches!(name, "url" | "link" | "href") || name.ends_with("_url")
 }
 
-/// Returns `true` for printable ASCII with single spaces inside, which needs no cleaning. Most values are
-/// like this.
+/// Returns `true` for printable ASCII with single spaces inside, like most values, which needs no cleaning.
 #[expect(clippy::needless_bitwise_bool, reason = "without an early exit the compiler vectorises the folds")]
 fn is_plain(raw: &str) -> bool {
     let bytes = raw.as_bytes();
@@ -126,11 +125,11 @@ fn ellipsis(mut line: String, max_chars: usize) -> String {
 
 // Warnings about valid events, because the message won't show the intended value.
 
-/// Tolerance for wrong clocks and time zones at the producer.
+/// Tolerance for the producer's wrong clocks and time zones.
 const AHEAD: SignedDuration = SignedDuration::from_hours(24);
 const LINKS: usize = 3;
 
-/// We still accept the event.
+/// The event is still accepted.
 #[must_use]
 pub fn event_warnings(event: &Event, now: Timestamp) -> Vec<InvalidField> {
     let doubt = |field: &str, problem: &str| InvalidField { field: field.to_owned(), problem: problem.to_owned() };
@@ -255,7 +254,7 @@ mod tests {
         );
     }
 
-    /// Words, some inside of isolates, which nest.
+    /// Words, some in nested isolates.
     fn isolates() -> impl Strategy<Value = String> {
         "[a-z ]{0,9}".prop_recursive(5, 40, 4, |inner| {
             proptest::collection::vec(inner, 0..4).prop_map(|parts| bidi::isolate_text(&parts.concat()))
@@ -281,7 +280,7 @@ mod tests {
 
     const NOW: Timestamp = Timestamp::constant(1_800_000_000, 0);
 
-    /// The fields that look like mistakes.
+    /// The suspicious fields.
     fn fields(ahead: SignedDuration, payload: &Value) -> Vec<String> {
         let json = json!({
             "tenant": "acme", "digest": "activity", "user": "ann", "event_id": "e1", "category": "comment",

@@ -1,4 +1,4 @@
-//! Parses a style sheet or a `style` attribute into parts with byte positions, and into rules.
+//! Parses a style sheet or `style` attribute into parts with byte positions, and into rules.
 
 use std::ops::Range;
 
@@ -109,10 +109,9 @@ pub(super) struct CssRule<'h> {
 pub(super) enum KeepReason {
     /// Applies conditionally, e.g. inside `@media`.
     Condition,
-    /// Contains nested rules.
     Rules,
-    /// Dark mode may override its custom properties, but it could not override an attribute. Clients with
-    /// support for custom properties read `<style>` anyway.
+    /// Dark mode may override its custom properties, but could not override an attribute. Clients with custom
+    /// properties read `<style>` anyway.
     Root,
 }
 

@@ -1,4 +1,4 @@
-//! Template functions and filters. They use the language in the variable `lang`.
+//! Template functions and filters, in the language of the variable `lang`.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -70,7 +70,7 @@ fn format_message(phrases: Phrases<'_>, kwargs: &Kwargs) -> TeraResult<String> {
     phrases.find(id, variables).ok_or_else(|| tera::Error::message(format!("the message `{id}` {}", problem())))
 }
 
-/// Returns `None` unless it is a whole number and the only variable.
+/// `None` unless it is a whole number and the only variable.
 fn only_count(kwargs: &Kwargs) -> Option<i128> {
     let mut variables = kwargs.iter().filter(|(name, _)| name.as_str() != Some("id"));
     let (name, value) = variables.next()?;
@@ -106,7 +106,7 @@ fn variable(value: &Value) -> FluentValue<'_> {
     }
 }
 
-/// Tera's own filters could produce a much larger result than their input. Ours respect the limit for
+/// Tera's own filters could produce a result much larger than their input. Ours respect the limit for
 /// variables.
 fn register_bounded(tera: &mut Tera) {
     tera.register_filter("str", |value: &Value, _: Kwargs, _: &State| -> TeraResult<String> {
@@ -204,13 +204,13 @@ fn heights(series: &Value, most: usize) -> Vec<Value> {
     scale_levels(series, most).into_iter().map(|level| Value::from_serializable(&level)).collect()
 }
 
-/// Change from `before` to `now` in whole percent. `None` if either is not a number, or if `before` is zero.
+/// Change from `before` to `now` in whole percent. `None` if either is no number, or `before` is zero.
 fn percent(now: &Value, before: &Value) -> Option<i64> {
     let (now, before) = (now.as_f64()?, before.as_f64().filter(|before| *before != 0.0)?);
     round_whole((now - before) / before.abs() * 100.0)
 }
 
-/// Scales the latest numbers to 1..=`most`. Equal numbers get the middle.
+/// Scales the latest numbers to 1..=`most`; equal numbers get the middle.
 fn scale_levels(series: &Value, most: usize) -> Vec<usize> {
     let numbers: Vec<f64> = series.as_array().unwrap_or_default().iter().filter_map(Value::as_f64).collect();
     let numbers = &numbers[numbers.len().saturating_sub(NUMBERS)..];

@@ -1,5 +1,5 @@
-//! Post-processes rendered HTML: unsafe links that a template built from values (escaping each value cannot
-//! catch those), tracked links, and unclosed elements.
+//! Post-processes rendered HTML: unsafe links that a template built from values (escaping cannot catch
+//! those), tracked links, and unclosed elements.
 
 use std::{borrow::Cow, ops::Range};
 
@@ -7,9 +7,9 @@ use memchr::memchr3;
 
 use super::tag::{TagEdge, tag_edges};
 
-/// URLs that email clients open or load.
+/// Email clients open or load these URLs.
 const LINKS: [&str; 6] = ["href", "src", "action", "formaction", "background", "poster"];
-/// Quick test that rules out nearly all other attributes.
+/// Quickly rules out nearly all other attributes.
 const LINK_ENDS: &[u8] = b"fcndr";
 /// Elements without an end tag (HTML, 13.1.2).
 pub(super) const VOID: [&str; 13] =
@@ -21,7 +21,7 @@ pub(super) fn without_unsafe_links(html: String) -> String {
     with_links(html, unsafe_links, |_| Some("#".into()))
 }
 
-/// Replaces links at these sorted positions. A link stays if `new` returns `None`.
+/// Replaces links at these sorted positions, unless `new` returns `None`.
 pub(super) fn with_links(
     html: String,
     places: Vec<Range<usize>>,
@@ -70,8 +70,7 @@ fn anchors(html: &str) -> impl Iterator<Item = Range<usize>> {
     links(html).filter(is_anchor)
 }
 
-/// Looks at each byte once, apart from names, so the `src=` in `https://a.example/?src=x` is not mistaken for
-/// an attribute.
+/// Looks at each byte once, apart from names, so the `src=` in `https://a.example/?src=x` is no attribute.
 fn links(html: &str) -> impl Iterator<Item = Range<usize>> {
     let (mut from, mut name, mut in_tag) = (0, 0, false);
     std::iter::from_fn(move || {
@@ -122,7 +121,7 @@ fn is_safe(link: &str) -> bool {
 /// Maps a target to its click tracking URL; `None` leaves the link unchanged.
 pub type ClickUrl<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
-/// Tracking URLs. The same message always gets the same ones.
+/// The same message always gets the same URLs.
 pub struct TrackingUrls<'a> {
     pub click: Option<&'a ClickUrl<'a>>,
     pub picture: Option<&'a str>,

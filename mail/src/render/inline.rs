@@ -1,9 +1,9 @@
 //! Inlines the rules in a team's own `<style>` elements as `style` attributes, because many email clients
 //! ignore `<style>`.
 //!
-//! We use css-inline only to match selectors. Its output would lose Outlook conditions such as `<![if
-//! !mso]>`, fallback values for older clients, and nested rules. So we edit the HTML ourselves, and every
-//! byte outside of styles stays as the template wrote it.
+//! css-inline only matches selectors here. Its output would lose Outlook conditions such as `<![if !mso]>`,
+//! fallback values for older clients, and nested rules. So we edit the HTML ourselves, and every byte outside
+//! of styles stays as the template wrote it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,11 +25,11 @@ use super::{
     tag::{HtmlTag, TagEdge, blank_code, code, tag_edges, tags},
 };
 
-/// Marks a team's own `<style>` between loading the file and sending the message.
+/// Marks a team's own `<style>` between loading and sending.
 const OWN: &str = "data-tidings-own";
 /// Only in the copy for css-inline.
 const NUMBER: &str = "data-n";
-/// css-inline recurses through elements, so limit the depth.
+/// css-inline recurses through elements.
 const DEPTH: usize = 200;
 /// Elements with an optional end tag (HTML, 13.1.2.4), as far as email uses them.
 const OPTIONAL: [&str; 14] =
@@ -180,7 +180,6 @@ fn is_regular(marks: &[TagEdge<'_>]) -> bool {
     open.into_iter().all(is_optional)
 }
 
-/// Numbers of the selectors matching each element.
 fn matches(html: &str, marks: &[TagEdge<'_>], selectors: &[&str]) -> Result<Vec<Vec<usize>>, InlineError> {
     let (mut copy, mut css) = (String::with_capacity(html.len()), String::new());
     for (number, selector) in selectors.iter().enumerate() {
@@ -235,9 +234,9 @@ fn matches(html: &str, marks: &[TagEdge<'_>], selectors: &[&str]) -> Result<Vec<
     Ok(found)
 }
 
-/// Combines declarations and drops those overridden by a stronger rule. Repetitions within one rule stay,
-/// since they are fallbacks for older clients. css-inline would drop them, and it puts `padding` after an
-/// earlier rule's `padding-left`.
+/// Combines declarations and drops those overridden by a stronger rule. Repetitions within one rule stay, as
+/// fallbacks for older clients. css-inline would drop them, and it puts `padding` after an earlier rule's
+/// `padding-left`.
 fn cascade<'r>(rules: &'r [CssRule<'_>], matched: &[(usize, &str)]) -> Vec<&'r CssDeclaration> {
     let mut sure: Vec<_> = matched.iter().map(|(rule, selector)| (specificity(selector), *rule)).collect();
     sure.sort_unstable();

@@ -1,4 +1,4 @@
-//! One line in a message, i.e. a group of events, formatted for templates.
+//! A line in a message, i.e. a group of events, formatted for templates.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -18,9 +18,9 @@ pub(super) struct LineView<'a> {
     pub section: Option<Cow<'a, str>>,
     pub entity_type: Cow<'a, str>,
     pub entity_id: Cow<'a, str>,
-    /// Name of the entity. If the title already contains it, its type or `None`.
+    /// If the title contains the entity's name, its type or `None`.
     pub entity: Option<String>,
-    /// Title from the payload, otherwise the entity's name, otherwise the category.
+    /// From the payload, otherwise the entity's name, otherwise the category.
     pub title: Cow<'a, str>,
     pub url: Option<String>,
     pub excerpt: Option<Cow<'a, str>>,
@@ -44,7 +44,7 @@ pub(super) struct LineView<'a> {
     /// Clean payload of the latest event (a map).
     pub payload: tera::Value,
     pub items: Vec<tera::Value>,
-    /// Number of events not shown as items.
+    /// Events not shown as items.
     pub more: u64,
 }
 
@@ -103,7 +103,7 @@ impl<'a> LineView<'a> {
     }
 }
 
-/// Formats an entity's name: `crates/cli` alone, but `build 812`, because a number needs its type.
+/// E.g. `crates/cli` alone, but `build 812`, because a number needs its type.
 fn entity_name(group: &DigestLine) -> Option<String> {
     let id = &group.entity_id;
     let name = match (group.entity_type.is_empty(), id.is_empty()) {
@@ -174,7 +174,6 @@ pub enum CountTone {
 }
 
 impl CountTone {
-    /// Guesses the tone from the count's name.
     fn of_count(name: &str) -> Self {
         match name {
             "critical" | "failed" | "failure" | "failures" | "error" | "errors" | "down" | "fatal" => Self::Bad,
@@ -216,7 +215,6 @@ pub(super) struct LineAge {
     pub unit: AgeUnit,
 }
 
-/// Largest unit that fits at least once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum AgeUnit {

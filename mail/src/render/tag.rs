@@ -1,5 +1,5 @@
-//! Finds HTML tags and their attributes with byte positions, and the Tera code between them. The HTML may be
-//! a template source with its code blanked.
+//! HTML tags and their attributes with byte positions, and the Tera code between them. The HTML may be a
+//! template source with its code blanked.
 
 use std::ops::Range;
 
@@ -43,7 +43,7 @@ impl<'h> TagEdge<'h> {
     }
 }
 
-/// Elements that contain only text up to their end tag (HTML, 13.1.2).
+/// Elements with only text up to their end tag (HTML, 13.1.2).
 const TEXT: [&str; 4] = ["script", "style", "textarea", "title"];
 
 impl HtmlTag<'_> {

@@ -1,4 +1,4 @@
-//! Formats numbers and names in the recipient's language, as used in lines.
+//! Numbers and names in the recipient's language, for lines.
 
 use std::{borrow::Cow, cell::RefCell, collections::BTreeMap};
 
@@ -12,8 +12,8 @@ pub(super) fn humanize(name: &str) -> Cow<'_, str> {
     if name.contains('_') { name.replace('_', " ").into() } else { name.into() }
 }
 
-/// E.g. `1 dependency`, `3 dependencies`. Uses the message `noun_dependency` if there is one; otherwise
-/// builds the English plural.
+/// E.g. `1 dependency`, `3 dependencies`. Uses the message `noun_dependency` if there is one; otherwise the
+/// English plural.
 pub(super) fn counted_noun(phrases: Phrases<'_>, noun: &str, n: i128) -> String {
     let own = phrases.own_counted(&format!("noun_{}", noun.replace(' ', "_")), n);
     own.unwrap_or_else(|| {

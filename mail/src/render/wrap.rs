@@ -13,7 +13,7 @@ const NEVER_FIRST: &str = "、。，．・：；？！‼⁇⁈⁉）］｝｠�
 /// Never end a line with these: opening brackets, and signs before a number.
 const NEVER_LAST: &str = "（［｛｟「『【〔〈《〘〖〝‘“«＃￥＄№([{<\"'#$";
 
-/// Continuation lines are indented like the first. Longer words stay whole, because a broken link would lead
+/// Continuation lines are indented like the first. Longer words stay whole, because a broken link leads
 /// elsewhere.
 pub(super) fn wrap_text(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + text.len() / 16);

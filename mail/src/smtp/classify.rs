@@ -16,7 +16,7 @@ pub enum SmtpEvent {
     NoLogin,
     /// The message exceeds the limit announced by the relay (RFC 1870).
     OverSize,
-    /// This relay's SMTP extensions cannot carry the address or the message.
+    /// This relay's extensions cannot carry the address or the message.
     NotRepresentable,
     BadSender,
 }

@@ -63,7 +63,7 @@ fn add_file(roots: &mut RootCertStore, path: &Path) -> Result<(), MailError> {
     if roots.len() == before { Err(unreadable("has no certificate in PEM".into())) } else { Ok(()) }
 }
 
-/// If the relay rejects an access token, retries once with a new one.
+/// Retries once with a new access token if the relay rejects one.
 pub(super) async fn open_connection(
     relay: &RelayUrl,
     tls: Option<&TlsConnector>,
@@ -94,7 +94,7 @@ async fn open_once(
     Ok(connection)
 }
 
-/// Each address gets an equal share of the remaining time.
+/// Addresses share the remaining time equally.
 async fn dial(relay: &RelayUrl, limits: &SmtpTimeouts) -> Result<SmtpStream, SmtpFailure> {
     let lost = |error: &io::Error| {
         SmtpFailure::new(AttemptPhase::Connect, SmtpEvent::Lost, format!("cannot reach {relay}: {error}"))
@@ -117,8 +117,8 @@ async fn dial(relay: &RelayUrl, limits: &SmtpTimeouts) -> Result<SmtpStream, Smt
     Err(lost(&problem))
 }
 
-/// Give up on a peer if it acknowledges nothing for this long. [`SmtpTimeouts`] instead apply to slow peers that
-/// still acknowledge.
+/// Give up on a peer that acknowledges nothing for this long. [`SmtpTimeouts`] instead apply to slow peers
+/// that still acknowledge.
 const DEAD: Duration = Duration::from_secs(30);
 
 /// Lets the kernel detect dead peers, and disables Nagle's algorithm.
@@ -200,7 +200,7 @@ async fn send_ehlo(
     }
 }
 
-/// A missing token is handled like a missing password.
+/// Like a missing password.
 fn without_token(problem: String) -> SmtpFailure {
     SmtpFailure::new(AttemptPhase::Auth, SmtpEvent::NoLogin, problem)
 }
@@ -244,7 +244,7 @@ const EMPTY_LINE: &str = "\r\n";
 
 /// How long to reuse a command's token. Providers' tokens are valid for an hour.
 const FRESH: Duration = Duration::from_mins(5);
-/// For running the command, or for reading the file from a slow disk.
+/// For running the command, or reading the file from a slow disk.
 const PATIENCE: Duration = Duration::from_secs(30);
 const TOKEN_BYTES: usize = 16 * 1024;
 
@@ -255,7 +255,7 @@ pub(super) struct TokenCache {
 }
 
 impl TokenCache {
-    /// Reads a file again each time, but reuses a command's token.
+    /// Rereads a file each time, but reuses a command's token.
     pub async fn get(&self, source: &TokenSource) -> Result<String, String> {
         let mut latest = self.latest.lock().await;
         if let (TokenSource::Command(_), Some((token, read_at))) = (source, &*latest)
@@ -268,7 +268,7 @@ impl TokenCache {
         Ok(token)
     }
 
-    /// Returns `true` if the new token differs.
+    /// Returns `true` if the token differs.
     pub async fn renew_token(&self, source: &TokenSource) -> Result<bool, String> {
         let mut latest = self.latest.lock().await;
         let refused = latest.take();
@@ -279,7 +279,7 @@ impl TokenCache {
     }
 }
 
-/// The error is safe to log: it contains no output from the file or command.
+/// The error is safe to log: without output from the file or command.
 async fn read_token(source: &TokenSource) -> Result<String, String> {
     let (reading, name) = match source {
         TokenSource::File(path) => {

@@ -1,7 +1,7 @@
-//! A connection to a relay, with a time limit for each step.
+//! A connection to a relay, with time limits per step.
 //!
-//! We use lettre 0.11.23 for commands and reply parsing only. Its connection can upgrade only its own socket,
-//! hides the parameters of EHLO extensions such as SIZE, and cannot send the final dot apart from the
+//! lettre 0.11.23 is used for commands and reply parsing only. Its connection can upgrade only its own
+//! socket, hides the parameters of EHLO extensions such as SIZE, and cannot send the final dot apart from the
 //! content.
 
 use std::{fmt::Display, io, pin::pin, time::Duration};
@@ -24,9 +24,9 @@ use super::{
 };
 use crate::lettre_address;
 
-/// More bytes than any reply needs. A relay may never end its line.
+/// More than any reply needs. A relay may never end its line.
 const REPLY_BYTES: u64 = 64 * 1024;
-/// How much of each line to keep. RFC 5321 4.5.3.1.5 allows 512.
+/// To keep of each line. RFC 5321 4.5.3.1.5 allows 512.
 const LINE_BYTES: usize = 900;
 
 pub(super) trait RelaySocket: AsyncRead + AsyncWrite + Send + Sync + Unpin {}
@@ -43,7 +43,7 @@ impl SmtpStream {
         Self { stream: BufReader::new(Box::new(socket)), is_tls }
     }
 
-    /// Drops any plaintext read ahead, so an attacker cannot inject replies before TLS.
+    /// Drops plaintext read ahead, so an attacker cannot inject replies before TLS.
     pub fn into_socket(self) -> Box<dyn RelaySocket> {
         self.stream.into_inner()
     }
@@ -132,16 +132,16 @@ impl Default for SmtpTimeouts {
 }
 
 impl SmtpTimeouts {
-    /// Maximum time between recording the dot and giving up on its reply.
+    /// Longest time between recording the dot and giving up on its reply.
     #[must_use]
     pub const fn reply_time(&self) -> Duration {
         self.dot.saturating_add(LAST_LOOK)
     }
 }
 
-/// After the dot's timeout, read whatever has already arrived for this long. A frozen process wakes up late,
-/// and the reply may be waiting in its socket. If we missed it, the message would be ambiguous and might be
-/// sent twice.
+/// After the dot's timeout, read what has already arrived for this long. A frozen process wakes up late, and
+/// the reply may be waiting in its socket. If we missed it, the message would be ambiguous and might be sent
+/// twice.
 const LAST_LOOK: Duration = Duration::from_secs(1);
 
 /// We close the connection in any case.
@@ -150,7 +150,7 @@ const QUIT: Duration = Duration::from_secs(1);
 pub(super) struct SmtpConnection {
     pub wire: SmtpStream,
     pub info: ServerInfo,
-    /// Announced limit in bytes (RFC 1870). 0 means no limit; `None` means the extension is missing.
+    /// Announced, in bytes (RFC 1870). 0 means no limit; `None` means no extension.
     pub max_size: Option<u64>,
     pub opened_at: Instant,
     pub idle_since: Instant,
@@ -260,7 +260,6 @@ impl SmtpConnection {
         self.command(AttemptPhase::Mail, limits.command, Noop, 2).await
     }
 
-    /// Sends QUIT and closes the connection.
     pub async fn quit(mut self) {
         let _ = timeout(QUIT, self.wire.command(AttemptPhase::Mail, Quit)).await;
     }
@@ -327,7 +326,7 @@ mod tests {
         }
     }
 
-    /// Reads what a relay sends before it closes.
+    /// Reads everything a relay sends before closing.
     async fn read(sent: &str) -> Result<SmtpReply, SmtpFailure> {
         let (socket, mut relay) = tokio::io::duplex(128 * 1024);
         relay.write_all(sent.as_bytes()).await.unwrap();

@@ -19,10 +19,10 @@ use super::classify::SmtpEvent;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SmtpReply {
     pub code: u16,
-    /// Enhanced status code (RFC 3463) as (class, subject, detail). Set if its class matches the code's first
+    /// Enhanced status code (RFC 3463): class, subject, detail. Set if its class matches the code's first
     /// digit.
     pub enhanced: Option<(u16, u16, u16)>,
-    /// Text after the codes, at most 300 characters. Every address is replaced with `<address>`.
+    /// After the codes, at most 300 characters, with `<address>` for every address.
     pub text: String,
 }
 
@@ -52,10 +52,10 @@ impl SmtpReply {
         }
     }
 
-    /// Extracts the relay's queue id from the reply to DATA: the word after "queued as" (Postfix, SendGrid),
-    /// "queued" in brackets (Haraka 3.3.4) or "id=" (Exim), the word before "Message accepted for delivery"
-    /// (sendmail 8.17, `OpenSMTPD` 6.8), or otherwise a word with at least 16 characters including a digit
-    /// (Amazon SES).
+    /// The relay's queue id from the reply to DATA: the word after "queued as" (Postfix, SendGrid), "queued"
+    /// in brackets (Haraka 3.3.4) or "id=" (Exim), the word before "Message accepted for delivery" (sendmail
+    /// 8.17, `OpenSMTPD` 6.8), or otherwise a word with at least 16 characters including a digit (Amazon
+    /// SES).
     #[must_use]
     pub fn queued_as(&self) -> Option<String> {
         let words: Vec<_> =
@@ -93,7 +93,7 @@ impl SmtpReply {
 }
 
 impl From<&Response> for SmtpReply {
-    /// Keeps the first line, or all lines for a refusal. A repeated enhanced code appears only once.
+    /// Keeps the first line, or all lines for a refusal. A repeated enhanced code appears once.
     fn from(response: &Response) -> Self {
         let code = u16::from(response.code());
         let label = response
@@ -108,7 +108,7 @@ impl From<&Response> for SmtpReply {
     }
 }
 
-/// Replaces each occurrence of a whole word, ignoring case.
+/// Whole words only, ignoring case.
 fn without_word(text: &str, word: &str) -> String {
     if word.is_empty() {
         return text.to_owned();
@@ -128,7 +128,7 @@ fn without_word(text: &str, word: &str) -> String {
     clean.replace("<<address>>", "<address>")
 }
 
-/// Minimum length for a word with a digit to count as the queue id.
+/// For a word with a digit to count as the queue id.
 const LONG_ID: usize = 16;
 
 fn is_id(word: &str) -> bool {
@@ -178,13 +178,13 @@ impl SmtpFailure {
         Self::new(phase, SmtpEvent::Reply(reply), "")
     }
 
-    /// Such bytes may contain anything, so we leave them out.
+    /// Such bytes may contain anything, so we omit them.
     pub fn unreadable_reply(phase: AttemptPhase) -> Self {
         Self::new(phase, SmtpEvent::Lost, "the connection was closed, or the bytes received are not an SMTP reply")
     }
 
-    /// Returns `true` if a new session may work: the relay closed an idle connection (and reports it with 421
-    /// or not at all), a network dropped it, or the relay takes no more messages on this one.
+    /// Returns `true` if a new session may work: the relay closed an idle connection (reported with 421 or
+    /// not at all), a network dropped it, or the relay takes no more messages on this one.
     pub fn is_about_session(&self) -> bool {
         match (&self.event, self.refusal()) {
             (SmtpEvent::Lost | SmtpEvent::Silent, _) => self.phase == AttemptPhase::Mail,
@@ -202,8 +202,8 @@ impl SmtpFailure {
         is_closed || self.refusal().is_some_and(|row| row.about == RefusalSubject::Connections)
     }
 
-    /// Returns `true` if the relay only refused a command and waits for the next one. A session that refuses
-    /// messages should not be reused.
+    /// Returns `true` if the relay only refused a command and waits for the next one. Do not reuse a session
+    /// that refuses messages.
     pub fn leaves_the_connection_usable(&self) -> bool {
         match (&self.event, self.refusal()) {
             (SmtpEvent::Reply(reply), Some(row)) => {
@@ -215,7 +215,7 @@ impl SmtpFailure {
         }
     }
 
-    /// Returns `true` if the relay rejected the user name or the secret.
+    /// Returns `true` if the relay rejected the user name or secret.
     pub fn refuses_login(&self) -> bool {
         self.phase == AttemptPhase::Auth && matches!(&self.event, SmtpEvent::Reply(reply) if reply.code >= 500)
     }

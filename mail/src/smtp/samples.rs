@@ -1,4 +1,4 @@
-//! The table of SMTP outcomes that tests prove: those of `classify`, over real connections, and of digests.
+//! SMTP outcomes proven by tests: of `classify`, over real connections, and for digests.
 
 use tidings_model::{
     attempt::{
@@ -14,7 +14,7 @@ use tidings_model::{
 use self::Follows::{Confirm, Delivered, Fail, OpenBreaker, Repeat, Retry, Shrink, Suppress};
 use super::{classify::SmtpEvent, reply::SmtpReply};
 
-/// One row: an event in a phase, its class, and the step that follows.
+/// An event in a phase, its class, and the next step.
 #[derive(Clone, Copy, Debug)]
 pub struct OutcomeRow {
     pub phase: AttemptPhase,
@@ -23,10 +23,10 @@ pub struct OutcomeRow {
     pub follows: Follows,
 }
 
-/// An [`SmtpEvent`] that can stand in a constant.
+/// An [`SmtpEvent`] that fits in a constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowEvent {
-    /// The relay's line, without its end.
+    /// Without its line end.
     Reply(&'static str),
     Lost,
     Silent,
@@ -37,29 +37,26 @@ pub enum RowEvent {
     BadSender,
 }
 
-/// The step that follows an attempt, for a digest of a stream that is `at_least_once`.
+/// The next step, for a digest in an `at_least_once` stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Follows {
-    /// The digest is sent.
     Delivered,
-    /// The next attempt sends the same bytes. Five outages in a row open the relay's breaker.
+    /// Sends the same bytes again. Five consecutive outages open the relay's breaker.
     Retry,
-    /// The next attempt sends the same bytes, although the relay may have kept the message.
+    /// Sends the same bytes again, although the relay may have the message.
     Repeat,
-    /// The relay's breaker opens. The message waits and the attempt does not count.
+    /// The message waits, and the attempt does not count.
     OpenBreaker(BreakerCause),
     /// The digest fails and the address is suppressed.
     Suppress,
-    /// The digest waits, and fails if it is refused again.
+    /// The digest waits, and fails if refused again.
     Confirm,
-    /// The digest fails.
     Fail,
     /// The digest is rendered once more with fewer lines.
     Shrink,
 }
 
 impl RowEvent {
-    /// Returns the event as `classify` receives it.
     #[must_use]
     pub fn to_smtp_event(self) -> SmtpEvent {
         match self {
@@ -86,7 +83,6 @@ const fn reply(phase: AttemptPhase, line: &'static str, class: AttemptClass, fol
     row(phase, RowEvent::Reply(line), class, follows)
 }
 
-/// Every outcome of an attempt that the tests prove.
 pub const OUTCOMES: [OutcomeRow; 75] = [
     reply(Dot, "250 2.0.0 queued", Sent, Delivered),
     // Cannot connect, TLS, EHLO; 421; any 4yz.

@@ -1,5 +1,4 @@
-//! Decides who may use a relay's connections, as a pure function of slots and time. [`super::pool`] carries
-//! it out.
+//! Decides who may use a relay's connections, as a pure function of slots and time, for [`super::pool`].
 //!
 //! - A relay has as many slots as it accepts connections, at most [`bound`](Slots::new). A refused connection
 //!   lowers this number; it grows back over time.
@@ -16,9 +15,9 @@ use std::{
 
 use tokio::time::Instant;
 
-/// A message stalls if it uses its connection for longer than this. Its domain then counts as stalled, too.
+/// A message stalls if it uses its connection for longer. Its domain then counts as stalled, too.
 const STALL: Duration = Duration::from_secs(1);
-/// How long to wait after a refused connection, and between further steps, before trying one more.
+/// Wait after a refused connection, and between further steps, before trying one more.
 const GROW: Duration = Duration::from_mins(1);
 /// For how long, and for how many domains, we remember the pace.
 const REMEMBERED: Duration = Duration::from_mins(5);
@@ -213,8 +212,8 @@ impl SlotScheduler {
         interrupted
     }
 
-    /// The message has a connection. Together with the `idle` ones, this may prove the relay accepts more
-    /// than expected.
+    /// The message has a connection. With the `idle` ones, this may prove the relay accepts more than
+    /// expected.
     pub fn mark_connected(&mut self, id: SlotId, idle: usize, now: Instant) {
         if let Some(user) = self.user(id) {
             user.stage = SlotStage::Offering { since: now };
@@ -233,7 +232,7 @@ impl SlotScheduler {
 
     /// The relay refused a connection for this message. Returns `true` if we have others, including `idle`
     /// ones and those still connecting, because the relay may have reached its limit. Otherwise it is down,
-    /// so we don't lower the number.
+    /// so the number stays.
     pub fn mark_refused(&mut self, id: SlotId, idle: usize, now: Instant) -> bool {
         let others = idle + self.users.iter().filter(|user| user.waiter.id != id).count();
         if others == 0 {
@@ -315,7 +314,7 @@ mod tests {
         Duration::from_secs(count)
     }
 
-    /// Slots of which each domain in `known` is known not to stall.
+    /// Slots where each domain in `known` does not stall.
     fn slots(bound: usize, known: &[&str], now: Instant) -> SlotScheduler {
         let mut slots = SlotScheduler::new(bound);
         for domain in known {

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::bidi;
 
-/// English has every message, so it is the fallback.
+/// The fallback, because English has every message.
 pub(crate) const ENGLISH: &str = "en";
 
 /// Cache messages with a count below this. Most lines use one from a small set, e.g. "and 6 more".
@@ -104,7 +104,7 @@ fn number(value: &FluentValue<'_>, memoizer: &IntlLangMemoizer) -> Option<String
     memoizer.with_try_get::<NumberFormat, _, _>((), |numbers| numbers.written(&digits)).ok().flatten()
 }
 
-/// Maximum languages with a region to cache. More regions than CLDR has must be mistakes in a directory.
+/// Maximum cached languages with a region. More regions than CLDR has must be mistakes in a directory.
 const READY: usize = 500;
 
 pub(super) struct LanguageSet {
@@ -152,7 +152,7 @@ impl LanguageSet {
         Some(self.ready.insert(key, Box::new(language)))
     }
 
-    /// Finds the longest matching prefix of the tag, otherwise a language with the same script.
+    /// The longest matching prefix of the tag, otherwise a language with the same script.
     fn look_up(&self, wanted: &LanguageIdentifier) -> Option<(&str, &LanguageCatalogue)> {
         let tag = wanted.to_string().to_ascii_lowercase();
         let prefixes = tag.match_indices('-').map(|(end, _)| &tag[..end]).chain([tag.as_str()]).collect::<Vec<_>>();
@@ -164,7 +164,7 @@ impl LanguageSet {
     }
 }
 
-/// Builds a language from file `name` and its prefixes. E.g. `de-at` overrides `de`.
+/// From file `name` and its prefixes. E.g. `de-at` overrides `de`.
 pub(super) fn language_of(
     catalogues: &CatalogueMap,
     name: &str,
@@ -179,7 +179,7 @@ pub(super) fn parse_language(tag: &str) -> Option<LanguageIdentifier> {
     tag.parse().ok().filter(|tag: &LanguageIdentifier| !tag.language.is_empty())
 }
 
-/// Parses the longest valid prefix: language, script, region and variants.
+/// The longest valid prefix: language, script, region and variants.
 fn parse_longest(tag: &str) -> Option<LanguageIdentifier> {
     let tag = tag.trim().replace('_', "-");
     let mut range = tag.as_str();
@@ -191,7 +191,6 @@ fn parse_longest(tag: &str) -> Option<LanguageIdentifier> {
     }
 }
 
-/// Fills in the likely script if it is missing.
 fn likely_script(tag: &LanguageIdentifier) -> (String, String) {
     let mut tag = tag.clone();
     tag.maximize();
@@ -207,7 +206,6 @@ pub(crate) struct LanguageCatalogue {
     files: Vec<(Arc<FluentResource>, Option<PathBuf>)>,
 }
 
-/// Selects files in a catalogue.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CatalogueFiles {
     All,

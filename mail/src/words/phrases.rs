@@ -1,4 +1,4 @@
-//! Formats messages, numbers and dates in one language.
+//! Messages, numbers and dates in one language.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -24,7 +24,7 @@ pub struct Phrases<'a> {
 }
 
 impl<'a> Phrases<'a> {
-    /// Language tag, with the reader's region.
+    /// With the reader's region.
     #[must_use]
     pub fn tag(&self) -> &'a str {
         &self.language.tag
@@ -62,25 +62,25 @@ impl<'a> Phrases<'a> {
         self.language.format_message(id, &arguments).or_else(|| self.english.format_message(id, &arguments))
     }
 
-    /// A team's own display name, e.g. from the message `category_change`.
+    /// E.g. from the message `category_change`.
     #[must_use]
     pub fn team_name(&self, kind: &str, name: &str) -> Option<String> {
         self.find(&format!("{kind}_{}", name.replace(' ', "_")), [])
     }
 
-    /// Name of a digest type: the message `digest_NAME`, otherwise its title, otherwise the type itself.
+    /// The message `digest_NAME`, otherwise the type's title, otherwise the type itself.
     #[must_use]
     pub fn digest_name(&self, digest_type: &str, title: Option<&str>) -> String {
         let own = self.team_name("digest", digest_type);
         own.unwrap_or_else(|| title.map_or_else(|| digest_type.replace('_', " "), str::to_owned))
     }
 
-    /// `None` if this language lacks the message: does not fall back to English.
+    /// `None` if this language lacks the message, without falling back to English.
     pub(crate) fn own_counted(&self, id: &str, count: i128) -> Option<String> {
         self.language.format_counted(id, count).map(Cow::into_owned)
     }
 
-    /// Falls back to English if this language lacks the message.
+    /// Falls back to English.
     pub(crate) fn counted_message(&self, id: &str, count: i128) -> Option<String> {
         self.own_counted(id, count).or_else(|| self.english.format_counted(id, count).map(Cow::into_owned))
     }

@@ -8,7 +8,7 @@ fn words() -> LocalizedWords {
     LocalizedWords::new(None).unwrap()
 }
 
-/// The value of a variable, whatever it is.
+/// For any variable.
 const VALUE: i32 = 2;
 
 #[test]

@@ -1,5 +1,5 @@
-//! Refused recipients, where the relay may mean us. This is a safety net below the table of replies and needs
-//! no reply texts.
+//! Refused recipients, where the relay may mean us: a safety net below the table of replies which needs no
+//! reply texts.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 /// Consecutive refused recipients after which we blame the relay.
 const IN_A_ROW: usize = 3;
-/// After this many consecutive messages to one domain, the relay counts as used for this domain only.
+/// After this many consecutive messages to one domain, the relay counts as used for it only.
 const ALONE: u32 = 100;
 const OPENERS: usize = 20;
 /// How many digests may end while the relay refuses everybody.
@@ -20,7 +20,7 @@ const ENDED: u32 = 2;
 pub struct RefusalHistory {
     /// Each recipient once. An accepted one clears the list.
     pub in_a_row: Vec<RefusedRecipient>,
-    /// Messages which opened the breaker or probed in vain. They cannot open it again.
+    /// Messages which opened the breaker or probed in vain; they cannot open it again.
     pub openers: Vec<Uuid>,
     /// Digests that ended because of these refusals, or later ones.
     pub ended: u32,
@@ -41,14 +41,14 @@ pub struct RefusedRecipient {
     pub ended: bool,
 }
 
-/// Pseudonym of a recipient or domain: 32 bits of a hash, short enough to be shared by many.
+/// Pseudonym of a recipient or domain: 32 bits of a hash, so many share it.
 #[must_use]
 pub fn hash_tag(text: &str) -> u32 {
     let hash = Sha256::digest(text.to_lowercase());
     u32::from_be_bytes([hash[0], hash[1], hash[2], hash[3]])
 }
 
-/// The latest consecutive messages to one domain, as seen by one worker.
+/// Consecutive messages to one domain, as seen by one worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DomainRun {
     domain: u32,
@@ -58,7 +58,7 @@ pub struct DomainRun {
 }
 
 impl DomainRun {
-    /// Counts a message and returns `true` if its domain differs from the one before.
+    /// Returns `true` if this domain differs from the one before.
     pub fn count_message(&mut self, domain: u32) -> bool {
         let is_other = self.total > 0 && self.domain != domain;
         let length = if is_other { 1 } else { self.length.saturating_add(1) };
@@ -66,7 +66,7 @@ impl DomainRun {
         is_other
     }
 
-    /// Returns `true` if the latest hundred messages, or all if there are fewer, had one domain.
+    /// Returns `true` if the latest hundred messages, or all if fewer, had one domain.
     #[must_use]
     pub const fn is_alone(self, refusals: &RefusalHistory) -> bool {
         self.length >= ALONE || (self.length == self.total && !refusals.is_mixed)
@@ -74,8 +74,8 @@ impl DomainRun {
 }
 
 impl RefusalHistory {
-    /// Adds a refused recipient. Returns `true` if the relay is now to blame: enough were refused, in two
-    /// domains or in the only one (`is_alone`).
+    /// Returns `true` if the relay is now to blame: enough recipients were refused, in two domains or in the
+    /// only one (`is_alone`).
     pub(super) fn record_refusal(&mut self, refused: RefusedRecipient, is_alone: bool) -> bool {
         self.in_a_row.retain(|other| other.recipient != refused.recipient);
         self.in_a_row.push(refused);

@@ -1,4 +1,4 @@
-//! A table of what opens and closes the breaker, and properties that always hold.
+//! What opens and closes the breaker as a table, and general properties.
 
 use jiff::SignedDuration;
 use proptest::prelude::*;
@@ -13,7 +13,7 @@ fn message(n: u128) -> Uuid {
     Uuid::from_u128(n)
 }
 
-/// A relay after these signs, one a second, each of a message of its own.
+/// A relay after these observations, one per second, each from its own message.
 fn after(signs: &[RelayObservation]) -> CircuitBreaker {
     (1_i64..).zip(signs).fold(CircuitBreaker::default(), |breaker, (second, sign)| {
         let message = message(second.unsigned_abs().into());
@@ -26,7 +26,7 @@ fn open(breaker: &CircuitBreaker) -> Option<(BreakerCause, i64)> {
     breaker.open.as_ref().map(|open| (open.cause, open.until.duration_since(open.since).as_secs()))
 }
 
-/// `breaker` with message 7 trying it.
+/// `breaker` with message 7 as the probe.
 fn tried(breaker: &CircuitBreaker, now: Timestamp) -> CircuitBreaker {
     match breaker.admit_message(message(7), now) {
         BreakerDecision::Try(next) => *next,
@@ -34,7 +34,7 @@ fn tried(breaker: &CircuitBreaker, now: Timestamp) -> CircuitBreaker {
     }
 }
 
-/// A refused recipient of a domain, at a relay with several domains.
+/// A refused recipient at a relay used for several domains.
 const fn refused(recipient: u32, domain: u32) -> RelayObservation {
     RelayObservation::Refused { recipient, domain, is_alone: false, ended: false }
 }
@@ -292,8 +292,8 @@ fn the_message_that_opened_a_breaker_asks_seldom_and_tries_it_a_minute_after_the
     }
 }
 
-/// Messages that begin at these seconds, each to a domain of its own, at a relay that refuses all before `healed`. Those that ended, and
-/// those that were sent.
+/// Messages starting at these seconds, each to its own domain, at a relay that refuses all before `healed`.
+/// Returns (ended, sent).
 fn simulated(begin: &[i64], healed: i64) -> (usize, usize) {
     #[derive(Clone, Copy)]
     struct Waiting {
@@ -373,7 +373,7 @@ fn any_sign() -> impl Strategy<Value = RelayObservation> {
 }
 
 proptest! {
-    /// Messages ask and come back in any order. At most one is trying an open relay, and none before its time.
+    /// Messages ask and return in any order: at most one probes an open relay, and none too early.
     #[test]
     fn never_do_two_messages_try_a_relay_at_once(steps in prop::collection::vec((0..4_u128, any_sign(), 0..400_i64), 1..200)) {
         let mut breaker = CircuitBreaker::default();

@@ -1,6 +1,6 @@
 //! The five fields of crontab(5), in local time.
 //!
-//! croner computes the times. We check every field first because croner accepts more than crontab(5), e.g. a
+//! croner computes the times. We check every field first, because croner accepts more than crontab(5), e.g. a
 //! month name as a weekday, and its errors do not name the wrong field.
 
 use std::{fmt, sync::Arc};
@@ -13,7 +13,7 @@ use jiff::{
 
 use super::words::{self, parse_number};
 
-/// `names` are for the values from `first_name` on.
+/// `names` are for values from `first_name` on.
 struct CronField {
     name: &'static str,
     lowest: u8,
@@ -44,7 +44,6 @@ const FIELDS: [CronField; 5] = [
 /// Any date will do, since the calendar repeats.
 const SOME_DAY: DateTime = datetime(2024, 1, 1, 0, 0, 0, 0);
 
-/// The minute before `SOME_DAY`.
 const JUST_BEFORE: DateTime = datetime(2023, 12, 31, 23, 59, 0, 0);
 
 /// With more times per day, [`CronSchedule::week_times`] gives up.
@@ -120,7 +119,6 @@ pub struct WeekTimes {
 }
 
 impl CronField {
-    /// Converts the field to numbers.
     fn parse_field(&self, word: &str) -> Result<String, String> {
         let parts: Vec<_> = word.split(',').map(|part| self.parse_part(part)).collect::<Result<_, _>>()?;
         // A list that includes `*` means everything.

@@ -1,4 +1,4 @@
-//! Ranges of weekdays, as in `weekdays sun-thu 08:00` and in quiet hours.
+//! Ranges of weekdays, for cadences and quiet hours.
 
 use std::{fmt, str::FromStr};
 
@@ -6,7 +6,7 @@ use jiff::civil::Weekday;
 
 use super::words::{day_name, parse_day};
 
-/// Consecutive weekdays, e.g. `sun-thu`, or just `fri`. May wrap around the end of the week.
+/// E.g. `sun-thu`, or just `fri`. May wrap around the end of the week.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DayRange {
     pub first: Weekday,
@@ -16,7 +16,7 @@ pub struct DayRange {
 impl DayRange {
     pub const MONDAY_TO_FRIDAY: Self = Self { first: Weekday::Monday, last: Weekday::Friday };
 
-    /// Finds the range of exactly these days. `None` if they are not consecutive.
+    /// `None` if the days are not consecutive.
     #[must_use]
     pub fn covering(days: &[Weekday]) -> Option<Self> {
         let more = i8::try_from(days.len()).unwrap_or(7) - 1;

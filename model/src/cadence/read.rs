@@ -16,7 +16,7 @@ pub struct ParseError {
 }
 
 impl ParseError {
-    /// The fault and the remedy, without the full text.
+    /// The fault and its remedy, without the full text.
     #[must_use]
     pub fn problem(&self) -> &str {
         &self.problem
@@ -42,12 +42,11 @@ closed_set! {
 pub enum CadenceField {
     Time,
     Weekday,
-    /// The day of the month.
     Date,
 }
 
 impl CadenceKind {
-    /// The fields after the first word. `None` for kinds only operators can write and for `never`.
+    /// `None` for `never` and kinds only operators can write.
     #[must_use]
     pub const fn fields(self) -> Option<&'static [CadenceField]> {
         match self {
@@ -59,7 +58,6 @@ impl CadenceKind {
         }
     }
 
-    /// A complete example, and the alternatives.
     const fn example(self) -> (&'static str, &'static str) {
         match self {
             Self::Instant => ("instant", " alone"),

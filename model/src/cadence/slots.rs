@@ -15,8 +15,8 @@ pub(super) fn next_daily(from: Timestamp, zone: &TimeZone, time: Time, wanted: i
 
 /// The first of these ordered local times after `from`.
 ///
-/// They may start at the local time of `from`. Each local time maps to the first instant at which the clock
-/// has reached it, so this keeps the order and no earlier one can come later.
+/// They may start at the local time of `from`. Each maps to the first instant at which the clock has reached
+/// it, so this keeps the order and no earlier one can come later.
 pub(super) fn first_after(from: Timestamp, zone: &TimeZone, times: impl Iterator<Item = DateTime>) -> Timestamp {
     times.map(|time| slot_instant(time, zone)).find(|slot| *slot > from).unwrap_or(Timestamp::MAX)
 }

@@ -1,5 +1,3 @@
-//! The grammar and the arithmetic, case by case.
-
 use super::*;
 
 fn due(words: &str, zone: &str, opened_at: &str) -> String {

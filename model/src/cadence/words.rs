@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::civil::{Time, Weekday};
 
-/// The longest time a window may collect, and the maximum for `after`.
+/// The longest a window may collect, and the maximum for `after`.
 const LONGEST: Duration = Duration::from_hours(31 * 24);
 
 const UNITS: [(char, u64); 4] = [('s', 1), ('m', 60), ('h', 3600), ('d', 24 * 3600)];
@@ -34,7 +34,7 @@ pub fn parse_duration(word: &str) -> Result<Duration, String> {
     Ok(wait)
 }
 
-/// Uses the largest whole unit, e.g. `15m`.
+/// In the largest whole unit, e.g. `15m`.
 #[must_use]
 pub fn format_duration(wait: Duration) -> String {
     let seconds = wait.as_secs();
@@ -66,7 +66,7 @@ pub fn day_name(day: Weekday) -> &'static str {
     DAYS.iter().find(|(_, named)| *named == day).map_or("", |(name, _)| name)
 }
 
-/// Rust would also parse a plus sign.
+/// Rust would also accept a plus sign.
 pub(crate) fn parse_number<N: std::str::FromStr>(word: &str) -> Option<N> {
     word.bytes().all(|byte| byte.is_ascii_digit()).then(|| word.parse().ok()).flatten()
 }

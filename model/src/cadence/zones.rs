@@ -1,5 +1,5 @@
-//! Checks every zone over three years against the plainest form of the rule: a slot is the first instant at
-//! which the local clock has reached its time.
+//! Checks three years of every zone against the plain rule: a slot is the first instant at which the local
+//! clock has reached its time.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::{time_zone, zone_names};
 const FROM: Date = date(2025, 1, 1);
 const TO: Date = date(2028, 1, 1);
 
-/// Each zone has a number to vary the tested values.
+/// The number varies the tested values.
 fn zones() -> Vec<(usize, String, TimeZone)> {
     let zones = zone_names().into_iter().filter_map(|name| time_zone(&name).ok().map(|zone| (name, zone)));
     let zones: Vec<_> = zones.enumerate().map(|(number, (name, zone))| (number, name, zone)).collect();
@@ -31,7 +31,7 @@ fn midnight(date: Date) -> Timestamp {
     date.to_zoned(TimeZone::UTC).unwrap().timestamp()
 }
 
-/// Two weeks around each change, and around one day without a change.
+/// Two weeks around each change, and around a day without one.
 fn weeks(changes: &[Timestamp]) -> Vec<(Date, Date)> {
     let days = changes.iter().map(|change| change.to_zoned(TimeZone::UTC).date());
     days.chain([date(2026, 8, 1)]).map(|day| (day - 7.days(), day + 7.days())).collect()

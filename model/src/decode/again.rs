@@ -1,5 +1,5 @@
-//! Decodes a dead letter to emit it again. Here each item names its own key, because the signal may have gone
-//! to another key's workflow.
+//! Decodes a dead letter to emit it again. Each item names its own key, because the signal may have gone to
+//! another key's workflow.
 
 use std::collections::BTreeSet;
 
@@ -18,8 +18,8 @@ pub struct DecodedLetter {
     pub keys: BTreeSet<Key>,
 }
 
-/// Uses this version's rules. Missing parts of a key come from the workflow which received the signal;
-/// another tenant is rejected.
+/// Uses this version's rules. Missing key parts come from the workflow which received the signal; another
+/// tenant is rejected.
 ///
 /// # Errors
 /// Why the letter, or part of it, cannot be emitted. Nothing is returned then.
@@ -46,9 +46,8 @@ pub fn decode_again(letter: &KeptLetter) -> Result<DecodedLetter, String> {
 
 const UNTYPED: &str = "an earlier version recorded it without its message type; write its payload to a file and emit the events from there";
 
-/// Collects events and retracts of one tenant, each with its own key.
 struct AddressedSink<'a> {
-    /// `None` if the workflow id stands for no key.
+    /// `None` if the workflow id is no key.
     workflow: Option<&'a Key>,
     again: DecodedLetter,
 }
@@ -99,7 +98,7 @@ mod tests {
 
     const ANN: &str = "digest/acme/activity/ann";
 
-    /// The letters of a signal with this payload to the workflow.
+    /// The letters from this signal to the workflow.
     fn letters(workflow_id: &str, encoding: &str, message_type: &str, data: &[u8]) -> Vec<KeptLetter> {
         let payload = SignalPayload { encoding: encoding.as_bytes(), message_type: message_type.as_bytes(), data };
         let letters = match Key::from_workflow_id(workflow_id) {

@@ -1,4 +1,4 @@
-//! Dead letters of one signal, limited because they stay in workflow state until stored.
+//! One signal's dead letters, limited because they stay in workflow state until stored.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde::{Deserialize, Serialize};
@@ -14,11 +14,11 @@ const REASON_BYTES: usize = 400;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeadLetter {
-    /// Counts within the chain of runs, which makes storing idempotent.
+    /// Counts within the chain of runs, so storing is idempotent.
     pub seq: u64,
     pub reason: String,
     pub encoding: String,
-    /// The `messageType` metadata (empty if missing), or the type of a batch item. `None` if an older version
+    /// The `messageType` metadata (empty if missing), or a batch item's type. `None` if an older version
     /// recorded the letter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message_type: Option<String>,
@@ -37,7 +37,6 @@ pub(super) struct DeadLetters {
     rest: OmittedLetters,
 }
 
-/// Rejected items beyond [`LETTERS`].
 #[derive(Default)]
 struct OmittedLetters {
     count: u64,
@@ -90,7 +89,7 @@ impl DeadLetters {
     }
 }
 
-/// Removes control characters, because they could forge log lines.
+/// Removes control characters, which could forge log lines.
 pub(super) fn printable(text: &str, limit: usize) -> String {
     cut_bytes(text, limit).replace(char::is_control, " ")
 }

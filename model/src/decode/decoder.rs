@@ -17,7 +17,7 @@ use crate::{
 pub(super) const EVENT: &str = "tidings.v1.Event";
 pub(super) const RETRACT: &str = "tidings.v1.Retract";
 
-/// An error rejects just this event or retract.
+/// An error rejects just one event or retract.
 pub(super) trait DecodeSink {
     fn accept_event(&mut self, wire: v1::Event) -> Result<(), InvalidField>;
     fn accept_retract(&mut self, wire: v1::Retract) -> Result<(), InvalidField>;
@@ -35,7 +35,7 @@ impl<S: DecodeSink> PayloadDecoder<S> {
         Self { sink, edition, reader: WireReader::new(edition), dead_letters: DeadLetters::new(next_seq) }
     }
 
-    /// Returns `true` if another edition could decide differently, e.g. accept something we rejected.
+    /// Returns `true` if another edition could decode differently, e.g. accept something we rejected.
     pub(super) fn may_differ(&self) -> bool {
         self.reader.may_differ || !self.dead_letters.is_empty()
     }
@@ -69,8 +69,8 @@ impl<S: DecodeSink> PayloadDecoder<S> {
         }
     }
 
-    /// Accepts an event, a list of events, or an `EventBatch`. Only the message type distinguishes a retract
-    /// from an event.
+    /// Accepts an event, a list of events, or an `EventBatch`. A retract differs from an event only by its
+    /// message type.
     fn decode_json(&mut self, encoding: &[u8], message: &str, data: &[u8]) -> Result<(), InvalidField> {
         if message == RETRACT {
             return self.json_retract(data);
@@ -123,8 +123,8 @@ impl<S: DecodeSink> PayloadDecoder<S> {
         self.sink.accept_retract(wire)
     }
 
-    /// No `messageType`. This is unambiguous: every valid event has an `event_id`, and a batch never decodes
-    /// as such an event.
+    /// Without `messageType`. Unambiguous: every valid event has an `event_id`, and a batch never decodes as
+    /// such an event.
     fn decode_binary(&mut self, encoding: &[u8], data: &[u8]) -> Result<(), String> {
         match v1::Event::decode(data) {
             Ok(event) if !event.event_id.is_empty() => self.binary_event(data),

@@ -1,4 +1,4 @@
-//! Collects the events and retracts of one key, for its own workflow.
+//! Collects one key's events and retracts, for its own workflow.
 
 use tidings_proto::v1;
 
@@ -17,7 +17,7 @@ impl<'a> OwnKeySink<'a> {
         Self { key, edition, events: Vec::new(), retracts: Vec::new() }
     }
 
-    /// Does not quote the other key: user ids of a careless producer may be email addresses.
+    /// Does not quote the other key: a careless producer's user ids may be email addresses.
     fn check_key(&self, key: &Key, what: &str) -> Result<(), InvalidField> {
         let field = match key {
             key if key == self.key => return Ok(()),

@@ -6,8 +6,8 @@ pub const EVENT_BATCH: &str = "tidings.v1.EventBatch";
 
 /// Empty fields are missing ones.
 ///
-/// A signal may have any number of payloads, and only Temporal limits their size (2 MiB). Batch limits are
-/// rules for producers; here we check the limits of each event.
+/// Any number of payloads, and only Temporal limits their size (2 MiB). Batch limits are rules for producers;
+/// here we check each event's limits.
 #[derive(Clone, Copy, Debug)]
 pub struct SignalPayload<'a> {
     pub encoding: &'a [u8],

@@ -46,7 +46,7 @@ fn wire(id: &str) -> v1::Event {
     serde_json::from_value(event(id)).unwrap()
 }
 
-/// The wire form of a retract, and what it says.
+/// Retracts in wire form, with their meaning.
 fn retracts() -> [(Value, Retract); 2] {
     let key = json!({"tenant": "acme", "digest": "activity", "user": "ann"});
     let of = |fields: Value| {
@@ -319,7 +319,7 @@ fn a_workflow_without_a_key_refuses_all() {
     assert_eq!(letters.iter().map(|letter| letter.seq).collect::<Vec<_>>(), [3, 4]);
 }
 
-/// The JSON of a list: a good event, one with this field, and a good one.
+/// A JSON list: a valid event, one with this field, and a valid one.
 fn list_with(field: &str, value: &str) -> String {
     let middle = event("odd").to_string();
     let middle = middle.replacen('{', &format!(r#"{{"{field}":{value},"#), 1);
@@ -354,7 +354,7 @@ fn an_event_that_is_not_json_spoils_no_other() {
     assert_eq!(ids(&decoded(payload("json/plain", "", latin))), ["e1"]);
 }
 
-/// Decodes in a run that began before the patch `json`, and in one that began after it.
+/// Decodes in a run begun before the patch `json`, and in one begun after it.
 fn before_and_after(text: &str) -> ([DecodedSignal; 2], bool) {
     let sent = [payload("json/plain", "", text)];
     let asked = std::cell::Cell::new(false);

@@ -16,9 +16,9 @@ pub const GRANT: &str = "grant consent";
 
 pub struct EffectContext<'a> {
     pub message: &'a MessageRecord,
-    /// All reports about the message, including the new one.
+    /// All of the message's reports, including the new one.
     pub reports: &'a [DeliveryReport],
-    /// Counted from the first since the address last accepted a message.
+    /// From the first since the address last accepted a message.
     pub soft_bounced: &'a [Timestamp],
     /// Consecutive soft bounces that suppress the address.
     pub most: u32,
@@ -35,7 +35,7 @@ pub struct DeliveryEffects {
     /// Resets the soft bounces. Apply this before `suppress`.
     pub forgiven: bool,
     pub suppress: Option<Suppression>,
-    /// Unless the recipient has given consent again since.
+    /// Unless the recipient has consented again since.
     pub withdraw: Option<(Key, AuditEntry)>,
 }
 
@@ -72,8 +72,8 @@ pub fn delivery_effects(known: &EffectContext<'_>, new: &DeliveryReport) -> Deli
     }
 }
 
-/// A final bounce overrides a delivery report; a delivery report overrides a copy the provider kept back and
-/// a soft bounce. The earliest failure gives the reason.
+/// A final bounce overrides a delivery report, which overrides a soft bounce and a copy the provider kept
+/// back. The earliest failure gives the reason.
 fn state_from_reports(reports: &[DeliveryReport]) -> Option<(MessageState, String)> {
     let failed = |is_final: bool| {
         let failures = reports.iter().filter(|report| report.never_sent || report.kind.bounce().is_some());
@@ -163,7 +163,6 @@ mod tests {
         message(MessageOrigin::Single { key, user: None, content_sha256: String::new() })
     }
 
-    /// Returns the effects of the last report.
     fn decided(message: &MessageRecord, reports: &[DeliveryReport], soft: &[Timestamp]) -> DeliveryEffects {
         let known = EffectContext { message, reports, soft_bounced: soft, most: 2, relay: Some("ses"), now: at(100) };
         delivery_effects(&known, reports.last().unwrap())

@@ -1,4 +1,4 @@
-//! An event from a provider's webhook, raw and validated.
+//! A provider's webhook event, raw and validated.
 
 use std::time::Duration;
 
@@ -15,17 +15,17 @@ use crate::{
 const AHEAD: Duration = Duration::from_hours(24);
 const URL_CHARS: usize = 2_000;
 
-/// May contain an email address, so this should not be logged.
+/// Do not log this: may contain an email address.
 #[derive(Clone)]
 pub struct DeliveryEvent {
     /// As named in `tidings.toml`, if the webhook belongs to a relay.
     pub relay: Option<String>,
-    /// Set if the webhook belongs to a tenant. It cannot find other tenants' messages then.
+    /// Set if the webhook belongs to a tenant: it then cannot find other tenants' messages.
     pub tenant: Option<String>,
     /// Our own id, from the header `X-Tidings-Message` or the provider's custom data (see
     /// [`Provider`](crate::Provider)).
     pub message: Option<String>,
-    /// `Message-ID` (RFC 5322), with or without angle brackets, for providers that return nothing else.
+    /// `Message-ID` (RFC 5322), with or without angle brackets, if the provider returns nothing else.
     pub message_id: Option<String>,
     /// From the reply to DATA. Needs `relay`.
     pub relay_id: Option<String>,
@@ -33,7 +33,7 @@ pub struct DeliveryEvent {
     pub kind: ReportKind,
     /// Enhanced status code (RFC 3463), e.g. `5.1.1`.
     pub status: Option<String>,
-    /// The reply of the recipient's server. We remove addresses and cut it to 300 characters.
+    /// The recipient's server's reply. We remove addresses and cut it to 300 characters.
     pub diagnostic: Option<String>,
     /// By the provider's clock.
     pub occurred_at: Timestamp,
@@ -49,13 +49,13 @@ pub struct DeliveryEvent {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckedDeliveryEvent {
-    /// `None` for a report from elsewhere, which has other proof of its message.
+    /// `None` for a report from elsewhere, with other proof of its message.
     pub relay: Option<String>,
     /// Other names under which this relay made attempts; see
     /// [`Settings::reports_for`](crate::settings::Settings::reports_for).
     pub reports_for: Vec<String>,
     pub tenant: Option<String>,
-    /// Not empty; try them in this order.
+    /// Not empty; try these in order.
     pub of: Vec<MessageReference>,
     pub report: DeliveryReport,
     pub event_id: Option<String>,
@@ -66,7 +66,6 @@ pub enum MessageReference {
     Id(Uuid),
     /// `Message-ID` without angle brackets.
     MessageId(String),
-    /// The relay's id.
     RelayId(String),
 }
 
@@ -95,8 +94,6 @@ impl DeliveryEvent {
         self.message.is_some() || self.message_id.is_some() || self.relay_id.is_some()
     }
 
-    /// Validates the event.
-    ///
     /// # Errors
     /// Names the first invalid field and shows a correct value.
     pub fn check(self, now: Timestamp) -> Result<CheckedDeliveryEvent, InvalidField> {

@@ -1,5 +1,5 @@
-//! The quoted reply is the evidence; `EnhancedStatus` is only a label. E.g. sendmail 8.17 labels every 550 from a
-//! server without ENHANCEDSTATUSCODES as 5.1.1, and Haraka 3.3.4 labels a host that was down as 5.1.2.
+//! The quoted reply is the evidence; `EnhancedStatus` is only a label. E.g. sendmail 8.17 labels every 550
+//! from a server without ENHANCEDSTATUSCODES as 5.1.1, and Haraka 3.3.4 a host that was down as 5.1.2.
 
 use super::report::{BounceKind, EnhancedStatus, ReportKind};
 use crate::{EmailAddress, replies::names_unknown_mailbox};
@@ -55,7 +55,7 @@ pub fn proven_status(label: Option<EnhancedStatus>, diagnostic: &str) -> Option<
 }
 
 impl EnhancedStatus {
-    /// 5.1.1, 5.1.2, 5.1.3, 5.1.6 (RFC 3463) and 5.1.10 (RFC 7505): there is no such address, or it receives
+    /// 5.1.1, 5.1.2, 5.1.3, 5.1.6 (RFC 3463) and 5.1.10 (RFC 7505): the address does not exist, or receives
     /// nothing.
     #[must_use]
     pub const fn is_missing_address(self) -> bool {
@@ -65,7 +65,7 @@ impl EnhancedStatus {
 
 impl BounceKind {
     /// Corrects the provider: 5.7.x is about us, 5.3.4 about the message size, and 5.2.2 is a full mailbox.
-    /// Without a quoted reply, 5.1.2 and 5.4.x may be an outage at the recipient's side.
+    /// Without a quoted reply, 5.1.2 and 5.4.x may be an outage on the recipient's side.
     #[must_use]
     pub fn with_evidence(self, label: Option<EnhancedStatus>, diagnostic: &str) -> Self {
         let proven = proven_status(label, diagnostic);
@@ -84,8 +84,8 @@ impl BounceKind {
 }
 
 impl ReportKind {
-    /// Downgrades a hard bounce for another address than ours, e.g. by groups or forwarding. This does not
-    /// prove our address is gone.
+    /// Downgrades a hard bounce for another address than ours, e.g. through groups or forwarding, because it
+    /// does not prove ours is gone.
     #[must_use]
     pub fn for_recipient(self, failed: Option<&str>, envelope_to: &str) -> Self {
         match (self, failed) {

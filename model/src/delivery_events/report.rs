@@ -28,7 +28,6 @@ pub enum ReportKind {
 }
 
 closed_set! {
-    /// Why a relay gave up a message.
     pub enum BounceKind {
         Hard = "hard",
         /// E.g. the mailbox is full or the server is down.
@@ -64,7 +63,7 @@ impl ReportKind {
         }
     }
 
-    /// Returns `true` if this can be reported for a message the provider dropped.
+    /// Returns `true` if this can be reported for a dropped message.
     #[must_use]
     pub const fn fits_never_sent(self) -> bool {
         matches!(self, Self::Bounced(_) | Self::Complained | Self::Unsubscribed)
@@ -99,7 +98,7 @@ pub fn parse_enhanced_status(word: &str) -> Option<(u16, u16, u16)> {
     parts.next().is_none().then_some(code)
 }
 
-/// An enhanced status code (RFC 3463): class, subject, detail.
+/// Class, subject and detail (RFC 3463).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EnhancedStatus(pub u16, pub u16, pub u16);
 
@@ -169,8 +168,7 @@ impl DeliveryReport {
         !self.never_sent && matches!(self.kind, ReportKind::Bounced(BounceKind::Hard | BounceKind::Policy))
     }
 
-    /// Equal for equal reports about one message. We cannot use the provider's id, because SendGrid may
-    /// change it in a repetition.
+    /// Equal for equal reports about one message. SendGrid may change the provider's id in a repetition.
     #[must_use]
     pub fn report_id(&self, message: Uuid) -> Uuid {
         let mut text = format!("{} {self}", self.occurred_at.as_millisecond());
@@ -181,7 +179,6 @@ impl DeliveryReport {
     }
 }
 
-/// E.g. `bounced: 5.1.1 no such user`.
 impl fmt::Display for DeliveryReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.kind)?;

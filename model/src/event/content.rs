@@ -9,18 +9,18 @@ use serde_json::{Map, Value};
 use super::Event;
 use crate::hex_sha256;
 
-/// Bounds the state (rule 5). Beyond this, the last ones in byte order are dropped.
+/// Bounds the state (rule 5): later ones in byte order are dropped.
 const CATEGORIES: usize = 32;
 
-/// Stored in the ledger row of an event id.
+/// Stored in an event id's ledger row.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventContent {
     pub occurred_at: Timestamp,
-    /// Excludes urgency and categories, since these are merged.
+    /// Excludes urgency and categories, which are merged.
     pub sha256: String,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub urgent: bool,
-    /// `None` if it has several, which only a merge can compare.
+    /// `None` for several, which only a merge can compare.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub category: Option<String>,
 }
@@ -45,7 +45,7 @@ pub enum EventFate {
 }
 
 closed_set! {
-    /// How an event relates to the ledger's entry for its id.
+    /// An event compared to the ledger's entry for its id.
     pub enum EventRepetition {
         /// The same content or an older one. Nothing changes.
         Same = "known, same content",
@@ -53,7 +53,7 @@ closed_set! {
         Replaces = "pending, other content",
         /// The event occurred after the retract of the one in the ledger.
         New = "new since its retract",
-        /// New content for an event that is over: rejected.
+        /// New content for a final event: rejected.
         Refused = "known, other content",
     }
 }
@@ -89,7 +89,6 @@ impl RecordedContent {
         }
     }
 
-    /// Returns `true` if the new content adds urgency or a category.
     fn gains_from(&self, came: &EventContent) -> bool {
         let is_listed = came.category.as_ref().is_some_and(|category| self.categories.contains(category));
         (came.urgent && !self.urgent) || !is_listed
@@ -104,7 +103,7 @@ impl Event {
         EventContent { occurred_at: self.occurred_at, sha256, urgent: self.urgent, category }
     }
 
-    /// The latest content wins, urgency stays, categories add up. The order of merging does not matter.
+    /// The latest content wins, urgency stays, categories add up, in any order of merging.
     pub fn merge(&mut self, other: Self) {
         let urgent = self.urgent || other.urgent;
         let categories: BTreeSet<_> = self.all_categories().chain(other.all_categories()).map(str::to_owned).collect();
@@ -126,7 +125,7 @@ impl Event {
         [self.category.as_str()].into_iter().chain(self.other_categories.iter().map(String::as_str))
     }
 
-    /// For the same instant, the content itself breaks the tie.
+    /// For equal times, the content itself breaks the tie.
     fn merge_rank(&self) -> (i64, Vec<u8>, &str) {
         (self.occurred_at.as_millisecond(), self.canonical_json(), &self.category)
     }
@@ -156,7 +155,7 @@ mod tests {
     const EVENT: &str = r#"{"event_id":"e1","category":"outage","entity_id":"db1","occurred_at":"2026-01-31T08:00:00Z",
         "counts":{"a":1,"b":2},"payload":{"title":"db1 is down","n":2,"list":[1.5]}}"#;
 
-    /// The event of a JSON text, as it passes the edge.
+    /// Parses an event as at the edge.
     fn read(json: &str) -> Event {
         let key = crate::Key::new("acme".into(), "alerts".into(), "ann".into()).unwrap();
         Event::from_wire(wire::parse_event(json.as_bytes()).unwrap(), Some(&key)).unwrap().1

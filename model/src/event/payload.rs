@@ -1,5 +1,5 @@
-//! Template values of an event. Only rendering reads them, so workflow state, activity inputs and rows just
-//! pass the JSON text along.
+//! An event's template values. Only rendering reads them; workflow state, activity inputs and rows just pass
+//! the JSON text along.
 
 use std::borrow::Cow;
 
@@ -50,7 +50,7 @@ impl EventPayload {
         serde_json::from_str(self.as_json()).unwrap_or_default()
     }
 
-    /// The texts an item shows, besides actor and time.
+    /// The texts shown in an item, besides actor and time.
     #[must_use]
     pub fn display_texts(&self) -> PayloadTexts<'_> {
         let RawPayloadFields { title, excerpt, url } = serde_json::from_str(self.as_json()).unwrap_or_default();
@@ -66,7 +66,7 @@ pub struct PayloadTexts<'a> {
     pub url: Option<Cow<'a, str>>,
 }
 
-/// Raw, so that a field with a wrong type does not affect the others.
+/// Raw, so a field with a wrong type does not affect the others.
 #[derive(Default, Deserialize)]
 struct RawPayloadFields<'a> {
     #[serde(borrow)]
@@ -117,8 +117,8 @@ impl<'de> Deserialize<'de> for EventPayload {
     }
 }
 
-/// Checks the nesting depth, and turns a double without a fraction into an integer, because an email should
-/// show "3 comments", not "3.0 comments".
+/// Checks the nesting depth, and turns a double without a fraction into an integer, so an email shows "3
+/// comments", not "3.0 comments".
 fn normalize_value(value: &mut Value, levels_left: usize) -> Result<(), InvalidField> {
     let below = || {
         levels_left

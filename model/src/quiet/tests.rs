@@ -1,5 +1,3 @@
-//! Quiet hours, case by case.
-
 use super::*;
 
 fn quiet(times: &[&str]) -> QuietHours {
@@ -111,7 +109,7 @@ fn a_quiet_day_that_a_zone_skips_ends_with_the_next_day() {
     assert_eq!(until(&times, "Pacific/Apia", "2011-12-29T18:00:00Z").as_deref(), Some("2011-12-30T10:00:00Z"));
 }
 
-/// Tells if a local time is quiet, in the plainest words.
+/// A plain test for quiet local times.
 type Plainly = fn(DateTime) -> bool;
 
 #[test]

@@ -1,5 +1,5 @@
-//! Cursor pagination. A cursor is the last row's position in the listing's order, so added or deleted rows do
-//! not make others repeat or disappear.
+//! Cursor pagination. A cursor is the last row's position in the listing's order, so added or deleted rows
+//! make no others repeat or disappear.
 
 use std::{fmt, str::FromStr};
 
@@ -12,7 +12,6 @@ pub struct PageCursor<K>(pub K);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageRequest<K> {
-    /// Maximum number of rows.
     pub limit: u32,
     /// The page starts after this position; `None` for the first page.
     pub after: Option<PageCursor<K>>,
@@ -22,7 +21,7 @@ pub struct PageRequest<K> {
 #[serde(bound(serialize = "T: Serialize, K: Serialize"))]
 pub struct ListPage<T, K> {
     pub rows: Vec<T>,
-    /// Position of the last row if more rows follow.
+    /// Set if more rows follow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<PageCursor<K>>,
 }

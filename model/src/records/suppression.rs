@@ -48,8 +48,8 @@ closed_set! {
 }
 
 impl SuppressionReason {
-    /// Returns `true` if this reason blocks the stream. A bounce blocks every stream; a complaint or
-    /// unsubscription should only stop bulk messages.
+    /// Returns `true` if this reason blocks the stream: a bounce blocks both, a complaint or unsubscription
+    /// only bulk messages.
     #[must_use]
     pub fn forbids(self, stream: StreamName) -> bool {
         match self {

@@ -1,5 +1,5 @@
 //! Adapts the cadence of a recipient who opens nothing: with `adapt`, a digest is sent weekly instead of more
-//! often.
+//! often (rule 48).
 //!
 //! This only affects recipients who opened or clicked something before: without images, with Global Privacy
 //! Control, or behind Apple's proxy we cannot see if they read.
@@ -15,7 +15,7 @@ pub const UNREAD_FOR: SignedDuration = SignedDuration::from_hours(30 * 24);
 ///
 /// - The digest type has `adapt`, and the recipient chose no cadence.
 /// - A person opened or clicked an earlier digest of this key.
-/// - Since the last opening or click (possibly by a person), a relay accepted at least five digests with open
+/// - Since the last open or click (possibly by a person), a relay accepted at least five digests with open
 ///   tracking, the first at least thirty days ago.
 /// - The recipient changed no preference within thirty days.
 #[must_use]

@@ -1,5 +1,5 @@
-//! From a cadence to a deadline: first the cadence's slot, then the spread (rule 11), then quiet hours (rule
-//! 12).
+//! From a cadence to a deadline: first the cadence's slot or slide (rules 8 and 9), then the spread (rule 11),
+//! then quiet hours (rule 12).
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ const DEFERRALS: usize = 14;
 #[derive(Debug)]
 pub struct DeadlineTiming<'a> {
     pub quiet: &'a QuietHours,
-    /// The key's offset within the spread, the same for every window.
+    /// The key's offset within the spread, for every window.
     pub offset: Option<SignedDuration>,
     /// Offset when many keys are sent together outside a slot, e.g. after a pause. Below a minute without a
     /// configured spread.
@@ -51,8 +51,8 @@ impl<'a> DeadlineTiming<'a> {
         }
     }
 
-    /// Returns the deadline of a window opened at `opened_at`. `words` explains a cadence other than the
-    /// configured one.
+    /// The deadline of a window opened at `opened_at`. `words` explains a cadence other than the configured
+    /// one.
     #[must_use]
     pub fn cadence_deadline(&self, cadence: &Cadence, words: Option<String>, opened_at: Timestamp) -> Deadline {
         let at = cadence.due_at(opened_at, self.zone);
@@ -92,8 +92,7 @@ impl<'a> DeadlineTiming<'a> {
         Deadline { at, why }
     }
 
-    /// Returns the end of quiet hours plus the spread, repeated if this is quiet again. `None` if `at` is not
-    /// quiet.
+    /// The end of quiet hours plus the spread, repeated if this is quiet again. `None` if `at` is not quiet.
     pub(super) fn quiet_until(&self, at: Timestamp) -> Option<(Timestamp, String)> {
         let first = self.quiet.quiet_end(at, self.zone)?;
         let ends = |end: &Timestamp| self.quiet.quiet_end(self.spread(*end), self.zone);
@@ -103,8 +102,7 @@ impl<'a> DeadlineTiming<'a> {
         Some((end, format!("quiet until {}", self.clock(last, at))))
     }
 
-    /// Returns the first end of quiet hours, plus the spread unless this is quiet again. `None` if `at` is
-    /// not quiet.
+    /// The first end of quiet hours, plus the spread unless this is quiet again. `None` if `at` is not quiet.
     pub(super) fn first_end(&self, at: Timestamp) -> Option<(Timestamp, String)> {
         let end = self.quiet.quiet_end(at, self.zone)?;
         let is_quiet = self.quiet.quiet_end(self.spread(end), self.zone).is_some();
@@ -126,7 +124,6 @@ pub(super) fn add_wait(at: Timestamp, wait: SignedDuration) -> Timestamp {
     at.saturating_add(wait).unwrap_or(Timestamp::MAX)
 }
 
-/// For example `12m31s`.
 fn short(wait: SignedDuration) -> String {
     let seconds = wait.as_secs();
     let parts = [(seconds / 3600, 'h'), (seconds / 60 % 60, 'm'), (seconds % 60, 's')];

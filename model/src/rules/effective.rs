@@ -1,4 +1,4 @@
-//! Effective settings of a key: the recipient's preferences on top of the digest type's configuration.
+//! A key's effective settings: the recipient's preferences on top of the digest type's configuration.
 
 use jiff::{Timestamp, tz::TimeZone};
 
@@ -17,7 +17,7 @@ use crate::{
 pub struct EffectiveSettings {
     pub cadence: Cadence,
     pub chosen: bool,
-    /// Set if the cadence was adapted to weekly: the recipient has opened and clicked nothing since then.
+    /// Set if the cadence was adapted to weekly: when the recipient's opens and clicks ended.
     pub adapted: Option<Timestamp>,
     pub quiet: QuietHours,
     pub zone: TimeZone,
@@ -47,7 +47,7 @@ impl EffectiveSettings {
         Self { cadence, chosen: own_cadence(facts).is_some(), adapted: None, quiet, zone, zone_name, unknown_zone }
     }
 
-    /// The recipient's cadence, or else the configured one. Note that `weekdays` is not yet resolved to days.
+    /// The recipient's cadence, or else the configured one. Note that `weekdays` is not yet resolved.
     #[must_use]
     pub fn chosen_cadence(settings: &DigestSettings, facts: &KeyFacts) -> Cadence {
         let cadence = own_cadence(facts).unwrap_or_else(|| settings.cadence.clone());
@@ -55,15 +55,15 @@ impl EffectiveSettings {
         time.and_then(|time| cadence.with_time(time)).unwrap_or(cadence)
     }
 
-    /// Explains an adapted cadence; `None` for any other. The day is in UTC.
+    /// Explains an adapted cadence; `None` for others. The day is in UTC.
     #[must_use]
     pub fn adapted_words(&self) -> Option<String> {
         let since = self.adapted?.strftime("%F");
         Some(format!("{} {}, as nothing was opened since {since} (adapt)", self.cadence, self.zone_name))
     }
 
-    /// Explains why the cadence `never` sends nothing. A recipient's choice applies immediately; a
-    /// configuration change only affects windows planned later.
+    /// Why the cadence `never` sends nothing. A recipient's choice applies immediately; a configuration
+    /// change only affects windows planned later.
     #[must_use]
     pub fn never_reason(&self, limits: &FrequencyLimits) -> Option<String> {
         let (never, whose) = if self.chosen {
@@ -114,7 +114,7 @@ fn own_cadence(facts: &KeyFacts) -> Option<Cadence> {
     facts.preferences.cadence.as_deref().and_then(|words| words.parse().ok())
 }
 
-/// Blocks sending even a flushed or urgent digest (rule 28).
+/// Blocks even a flushed or urgent digest (rule 28).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendBlock {
     OptedOut,
@@ -133,7 +133,7 @@ impl SendBlock {
     }
 }
 
-/// Returns the block on all digests of this key, if any. Consent is checked before suppression.
+/// The block on all digests of this key, if any. Consent comes before suppression.
 #[must_use]
 pub fn consent_or_suppression_block(facts: &KeyFacts) -> Option<SendBlock> {
     if !facts.consent {
@@ -153,8 +153,7 @@ pub fn unknown_zone(settings: &DigestSettings, facts: &KeyFacts) -> Option<(Stri
     unknown_zone.map(|unknown| (unknown, zone_name))
 }
 
-/// The first known zone of these: the recipient's choice for this digest, the directory's, the digest type's,
-/// UTC.
+/// The first known zone of: the recipient's choice for this digest, the directory's, the digest type's, UTC.
 struct InForceZone {
     zone: TimeZone,
     zone_name: String,

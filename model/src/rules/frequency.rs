@@ -17,8 +17,7 @@ use crate::{
 };
 
 impl FrequencyLimits {
-    /// Returns the throttle if it is still active. `last` is the time from which the key's last digest
-    /// counts.
+    /// The throttle, if still active. `last` is when the key's last digest counts from.
     #[must_use]
     pub fn active_throttle(&self, last: Option<Timestamp>, zone: &TimeZone, now: Timestamp) -> Option<ExhaustedLimit> {
         let (last, throttle) = (last?, self.throttle?);
@@ -28,7 +27,7 @@ impl FrequencyLimits {
         (until > now).then_some(ExhaustedLimit { until, over: self.on_throttle, why })
     }
 
-    /// Returns a reached cap; `oldest` is when its oldest digest counts from.
+    /// A reached cap; `oldest` is when its oldest digest counts from.
     #[must_use]
     pub fn reached_cap(&self, oldest: Timestamp, zone: &TimeZone) -> ExhaustedLimit {
         let until = self.cap.map_or(oldest, |cap| limit_ends(oldest, cap.within, zone));
@@ -39,7 +38,7 @@ impl FrequencyLimits {
         ExhaustedLimit { until, over: self.on_cap, why }
     }
 
-    /// In admission order. `capped_from` is when the cap's oldest digest counts from, if the cap is reached.
+    /// In admission order. `capped_from` is when the cap's oldest digest counts from, if reached.
     pub(super) fn exhausted_limits(
         &self,
         facts: &KeyFacts,
@@ -56,8 +55,8 @@ impl FrequencyLimits {
         throttled.into_iter().chain(capped.map(|limited| put_off(limited, WaitReason::Cap))).collect()
     }
 
-    /// Moves the end of a limit to the next good moment. Whole days end at midnight for everybody, so each
-    /// key adds its share of the spread. `due_at` is the deadline without the limit.
+    /// Moves a limit's end to the next good moment. Whole days end at midnight for everybody, so each key
+    /// adds its share of the spread. `due_at` is the deadline without the limit.
     pub(super) fn put_off(
         &self,
         limited: ExhaustedLimit,
@@ -84,7 +83,7 @@ impl FrequencyLimits {
 }
 
 impl Deadline {
-    /// Applies the limits to a deadline: moves it, or explains that the window then closes without a message.
+    /// Moves the deadline, or explains that the window then closes without a message.
     #[must_use]
     pub fn apply_limits(mut self, limits: &[ExhaustedLimit]) -> Self {
         for ExhaustedLimit { until, over, why } in limits {

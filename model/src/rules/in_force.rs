@@ -1,4 +1,4 @@
-//! The schedule in force for a key: the recipient's preferences on top of the configuration.
+//! A key's schedule in force: the recipient's preferences on top of the configuration.
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -41,8 +41,8 @@ pub struct NextDeadline {
 }
 
 impl EffectiveSchedule {
-    /// Assumes that a window opens now. `capped_from` is when the cap's oldest digest counts from, if the cap
-    /// is reached.
+    /// Assumes that a window opens now. `capped_from` is when the cap's oldest digest counts from, if
+    /// reached.
     #[must_use]
     pub fn new(
         settings: &DigestSettings,

@@ -9,8 +9,7 @@ use crate::settings::FrequencyLimits;
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// Returns when a digest that counts from `from` stops holding back others. A limit in whole days ends at
-/// local midnight.
+/// When a digest that counts from `from` stops holding back others: for whole days at local midnight.
 #[must_use]
 pub fn limit_ends(from: Timestamp, length: Duration, zone: &TimeZone) -> Timestamp {
     match whole_days(length) {
@@ -19,7 +18,7 @@ pub fn limit_ends(from: Timestamp, length: Duration, zone: &TimeZone) -> Timesta
     }
 }
 
-/// At `now`, only digests that count from later than this hold others back.
+/// At `now`, only digests that count from later hold others back.
 #[must_use]
 pub fn limit_since(now: Timestamp, length: Duration, zone: &TimeZone) -> Timestamp {
     match whole_days(length) {
@@ -33,7 +32,7 @@ pub fn limit_since_anywhere(now: Timestamp, length: Duration) -> Timestamp {
     now.saturating_sub(signed(length.saturating_add(2 * DAY))).unwrap_or(Timestamp::MIN)
 }
 
-/// Returns when a digest starts to count for limits: at its slot, so that a late one does not delay others.
+/// When a digest starts to count for limits: at its slot, so a late one does not delay others.
 /// `limit_ended_at` is the [relevant end](FrequencyLimits::counted_end) of a limit. `None` without slots: the
 /// digest counts from when it is sent.
 #[must_use]
@@ -47,9 +46,9 @@ pub fn counts_from(
 }
 
 impl FrequencyLimits {
-    /// Returns the end of the limits that put a digest off, if it counts from there instead of its slot:
-    /// because such a limit is [longer](outlasts_slot) than the time between two slots, or ended after the
-    /// next slot. Otherwise we could send two digests right after each other.
+    /// The end of the limits that put a digest off, if it counts from there instead of its slot: because such
+    /// a limit is [longer](outlasts_slot) than the time between two slots, or ended after the next slot.
+    /// Otherwise we could send two digests right after each other.
     #[must_use]
     pub fn counted_end(
         &self,
@@ -65,13 +64,12 @@ impl FrequencyLimits {
     }
 }
 
-/// Returns `true` if the limit is too long for one digest per slot, so its end counts instead of the slot.
+/// Returns `true` if the limit is too long for one digest per slot, so its end counts instead.
 #[must_use]
 pub fn outlasts_slot(cadence: &Cadence, due_at: Timestamp, length: Duration, zone: &TimeZone) -> bool {
     cadence.follows_the_calendar() && limit_ends(due_at, length, zone) > cadence.due_at(due_at, zone)
 }
 
-/// Returns `true` if the limit ends at local midnight, i.e. at the same moment for everybody in a zone.
 pub(super) fn ends_at_midnight(length: Duration) -> bool {
     whole_days(length).is_some()
 }

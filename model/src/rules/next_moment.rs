@@ -1,8 +1,8 @@
 //! When a wait ends: the next good moment for this person (rule 56).
 //!
 //! The cadence only decides the first deadline. After any other wait, a digest is sent at the first moment
-//! outside quiet hours and not before the cadence's time of day (if it has one). So we never make it wait for
-//! another period.
+//! outside quiet hours and not before the cadence's time of day (if any). So it never waits for another
+//! period.
 
 use jiff::{
     SignedDuration, Timestamp,
@@ -18,17 +18,17 @@ use crate::{
 const GRACE: SignedDuration = SignedDuration::from_hours(2);
 
 impl DeadlineTiming<'_> {
-    /// Returns the first moment outside quiet hours, and not before the cadence's time of day. Spread and
-    /// quiet hours move the time of day like a slot. If this leads past midnight, it counts for the day it
-    /// falls on, unless this day has its own.
+    /// The first moment outside quiet hours, and not before the cadence's time of day. Spread and quiet hours
+    /// move the time of day like a slot. If this leads past midnight, it counts for the day it falls on,
+    /// unless this day has its own.
     #[must_use]
     pub fn next_good_moment(&self, cadence: &Cadence, from: Timestamp) -> Deadline {
         self.moment_from(cadence, None, from)
     }
 
-    /// Returns when a digest due at `due_at` may be sent, if later than `from`, the end of `wait`. On the
-    /// local day of `due_at`, or one starting within two hours of it, the time of day counts as reached. A
-    /// deadline set before the quiet hours covering it stands (rule 16).
+    /// When a digest due at `due_at` may be sent, if later than `from`, the end of `wait`. On the local day
+    /// of `due_at`, or one starting within two hours of it, the time of day counts as reached. A deadline set
+    /// before the quiet hours covering it stands (rule 16).
     #[must_use]
     pub fn put_off(&self, cadence: &Cadence, wait: WaitReason, due_at: Timestamp, from: Timestamp) -> Option<Deadline> {
         let stands = || due_at <= from && self.quiet.quiet_end(due_at, self.zone).is_some_and(|end| from < end);
@@ -58,15 +58,14 @@ impl DeadlineTiming<'_> {
         }
     }
 
-    /// Returns the opening time of the local day of `at`, or of the next one with an opening. `None` if it is
-    /// over.
+    /// The opening time of the local day of `at`, or of the next one with an opening. `None` if it is over.
     fn opens_after(&self, at: Timestamp, time: Time) -> Option<Timestamp> {
         let mut days = std::iter::successors(Some(self.day(at)), |day| day.tomorrow().ok());
         days.find_map(|day| self.day_opening(day, time)).filter(|opens| *opens > at)
     }
 
-    /// Returns the day's own slot if it falls on this day, or else the slot of an earlier day moved here by
-    /// quiet hours and the spread.
+    /// The day's own slot if it falls on this day, or else an earlier day's slot moved here by quiet hours
+    /// and the spread.
     fn day_opening(&self, day: Date, time: Time) -> Option<Timestamp> {
         let own = Some(self.slot_of(day, time)).filter(|slot| self.day(*slot) == day);
         let before = day.yesterday().unwrap_or(day);

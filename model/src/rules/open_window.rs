@@ -24,7 +24,7 @@ pub struct DuePrediction {
 }
 
 /// `before` are the facts behind the current plan, `limits` are today's, and `capped_from` is when the cap's
-/// oldest digest counts from, if the cap is reached.
+/// oldest digest counts from, if reached.
 #[must_use]
 pub fn due_after_change(
     settings: &DigestSettings,

@@ -1,5 +1,5 @@
-//! How long to wait for an operator's pause (rule 35), and how overdue digests are spread when it ends (rule
-//! 30).
+//! How long to wait for an operator's pause (rule 35), and how overdue digests are spread when it ends
+//! (rule 30).
 
 use std::time::Duration;
 
@@ -7,12 +7,10 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::{pause::PauseDetails, rules::spread, step::PauseWait};
 
-/// Minimum poll interval. Each key adds its share of another one, so that not all keys query the store at
-/// once.
+/// Minimum poll interval. Each key adds its share of another one, so not all query the store at once.
 pub const LOOK_AGAIN_AFTER: Duration = Duration::from_mins(30);
 
-/// Returns how the workflow of a digest or a message should wait for a pause in force. `spread` is the digest
-/// type's.
+/// How a digest or message workflow should wait for a pause in force. `spread` is the digest type's.
 #[must_use]
 pub fn pause_wait(
     paused: Option<&PauseDetails>,

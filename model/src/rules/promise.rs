@@ -22,8 +22,8 @@ const HOUR: SignedDuration = SignedDuration::from_hours(1);
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum RetimeDecision {
     Moves,
-    /// The new deadline counts, but the old promise stays, so that several small changes cannot add up to a
-    /// long wait.
+    /// The new deadline counts, but the old promise stays, so several small changes cannot add up to a long
+    /// wait.
     MovesWithin(Timestamp),
     Stays(Deadline),
 }
@@ -110,7 +110,7 @@ impl CalendarPeriod {
     }
 }
 
-/// Returns when the cadence starts to count: after the slots of a day, week or month with a digest by another
+/// When the cadence starts to count: after the slots of a day, week or month with a digest by another
 /// schedule. A more frequent schedule does not use up the period: after a daily digest, a weekly one may
 /// follow.
 pub(super) fn after_served(
@@ -143,8 +143,8 @@ struct ServedSlot {
     day: Date,
 }
 
-/// Returns the last digest's slot if it followed another schedule with the same or a longer period. Urgent
-/// and flushed digests do not use up their slot.
+/// The last digest's slot, if it followed another schedule with the same or a longer period. Urgent and
+/// flushed digests do not use up their slot.
 fn served_slot(cadence: &Cadence, facts: &KeyFacts, effective: &EffectiveSettings) -> Option<ServedSlot> {
     let last = facts.last_schedule.as_ref()?;
     let (last_cadence, last_zone) = (last.cadence.parse::<Cadence>().ok()?, time_zone(&last.zone).ok()?);

@@ -1,4 +1,4 @@
-//! The deadline of events returned by a failed digest (rule 25). They are sent without waiting for another
+//! The deadline of events returned by a failed digest (rule 25), which are sent without waiting for another
 //! event.
 
 use std::time::Duration;
@@ -61,7 +61,7 @@ fn deadline(timing: &DeadlineTiming<'_>, cadence: &Cadence, from: Timestamp, lon
     timing.cadence_deadline(&Cadence::After(longest_wait), Some(words), from)
 }
 
-/// Uses the earlier deadline. Later events cannot slide it past the one of the returned events.
+/// Uses the earlier deadline. Later events cannot slide it past the returned events'.
 fn earlier_plan(plan: Plan, Deadline { at, why }: Deadline) -> Plan {
     let slide = plan.slide.map(|slide| SlidingDeadline { until: slide.until.min(at), ..slide });
     if at < plan.due_at { Plan { due_at: at, why, slide, ..plan } } else { Plan { slide, ..plan } }

@@ -1,5 +1,3 @@
-//! Facts for the tests of rules.
-
 use crate::records::{EngagementTimes, KeyFacts, Preferences, Recipient};
 
 /// Facts of a recipient who is not in the directory and chose nothing.
@@ -22,7 +20,6 @@ pub(super) fn facts() -> KeyFacts {
     }
 }
 
-/// A recipient with this zone in the directory.
 pub(super) fn recipient_in(zone: &str) -> Recipient {
     let (tenant, user, address) = ("acme".to_owned(), "ann".to_owned(), "ann@acme.example".to_owned());
     Recipient { tenant, user, address, name: String::new(), zone: zone.to_owned(), locale: String::new() }

@@ -1,14 +1,13 @@
-//! A workflow's share of a spread (rules 11, 30 and 35): always the same, and evenly distributed over
-//! workflows.
+//! A workflow's share of a spread (rules 11, 30 and 35): always the same, and evenly distributed.
 
 use std::time::Duration;
 
 use uuid::Uuid;
 
-/// UUIDv5 namespace (RFC 9562) for hashing workflow ids. Random once, and fixed for ever.
+/// UUIDv5 namespace (RFC 9562) for hashing workflow ids. Random; must never change.
 const SPREAD_NAMESPACE: Uuid = Uuid::from_u128(0x7d0a_5b1e_46c3_5f9a_8e21_c4b7_90d2_3f58);
 
-/// The spread of overdue digests if the digest type has none, and of single messages.
+/// For overdue digests if the type has no spread, and for single messages.
 pub const OVERDUE_SPREAD: Duration = Duration::from_mins(1);
 
 #[must_use]

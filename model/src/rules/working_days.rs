@@ -1,4 +1,4 @@
-//! A recipient's working days, for the cadence `weekdays` without explicit days.
+//! Working days of a recipient, for `weekdays` without explicit days.
 
 use std::iter;
 
@@ -11,8 +11,8 @@ use jiff::civil::Weekday;
 
 use crate::{cadence::DayRange, records::KeyFacts, settings::DigestSettings, words::DAYS};
 
-/// Uses the first of these: `tidings.toml`, the region in the recipient's locale, the likely region of their
-/// language (CLDR), Monday to Friday.
+/// The first of: `tidings.toml`, the region in the recipient's locale, the likely region of their language
+/// (CLDR), Monday to Friday.
 #[must_use]
 pub fn working_days(settings: &DigestSettings, facts: &KeyFacts) -> DayRange {
     let locale = facts.recipient.as_ref().map_or("", |recipient| &recipient.locale);
@@ -32,7 +32,7 @@ fn parse_locale(tag: &str) -> Option<Locale> {
     ranges.find_map(|range| range.parse().ok())
 }
 
-/// The days outside the weekend; `None` if CLDR has none or they are not contiguous.
+/// `None` if CLDR has no weekend or the days are not contiguous.
 fn of_region(locale: &Locale) -> Option<DayRange> {
     let weekend = WeekInformation::try_new(WeekPreferences::from(locale)).ok()?.weekend;
     let days = DAYS.into_iter().map(|(_, day)| day).filter(|day| !weekend.contains(icu_weekday(*day)));

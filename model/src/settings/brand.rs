@@ -4,11 +4,11 @@ use std::{fmt, str::FromStr};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TenantBrand {
-    /// Display name; required with a logo.
+    /// Required with a logo.
     pub name: Option<String>,
     pub logo_url: Option<String>,
     pub colour: Option<BrandColour>,
-    /// One line below messages, e.g. the sender's postal address.
+    /// Below messages, e.g. the sender's postal address.
     pub address_line: Option<String>,
     /// BCP 47 tag for recipients without a language.
     pub locale: Option<String>,
@@ -23,10 +23,10 @@ pub struct BrandColour([u8; 3]);
 pub struct NotAColour;
 
 impl BrandColour {
-    /// Minimum contrast for text of any size (WCAG 2.2, 1.4.3, level AA).
+    /// For text of any size (WCAG 2.2, 1.4.3, level AA).
     pub const LEAST_CONTRAST: f64 = 4.5;
 
-    /// Returns the contrast of white text on this colour, from 1 to 21 (WCAG 2.2).
+    /// The contrast of white text on this colour, from 1 to 21 (WCAG 2.2).
     #[must_use]
     pub fn contrast_with_white(self) -> f64 {
         let [red, green, blue] = self.0.map(|part| {

@@ -1,4 +1,4 @@
-//! Settings by category: order and headings in a message, and which events to leave out.
+//! Settings by category: order, headings, and which events to leave out.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -19,17 +19,16 @@ pub struct DigestCategories {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CategorySettings {
-    /// `None` to show the lines without a heading, or under the one for all other categories.
+    /// `None` for no heading, or the one for all other categories.
     pub section: Option<SectionHeading>,
     pub priority: u32,
     pub min_count: Option<u32>,
     pub max_age: Option<Duration>,
 }
 
-/// A heading shared by the lines of some categories.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SectionHeading {
-    /// The category that defines the heading. A translation may replace its `title`.
+    /// Defines the heading. A translation may replace its `title`.
     pub category: String,
     pub title: String,
 }
@@ -66,8 +65,8 @@ impl DigestCategories {
         all.any(|settings| settings.min_count.is_some() || settings.max_age.is_some())
     }
 
-    /// Returns `true` if any events may be too old, or too few for their category. Note that the store never
-    /// leaves out urgent events.
+    /// Returns `true` if any events may be too old, or too few for their category. The store never leaves out
+    /// urgent events.
     #[must_use]
     pub fn leave_out(&self, events: &[Event], now: Timestamp) -> bool {
         if !self.have_limits() {

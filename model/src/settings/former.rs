@@ -1,6 +1,6 @@
 //! Former names (`was`) of digest types and tenants.
 //!
-//! A name is only a label: data and links from a former name count for the current one.
+//! A name is only a label: a former name's data and links count for the current one.
 
 use std::{collections::BTreeMap, iter};
 
@@ -43,7 +43,7 @@ impl FormerNames {
         names(&self.digests, self.digest_type(name))
     }
 
-    /// All keys under which data of this one may be stored, the current one first.
+    /// All keys with data of this one, the current one first.
     #[must_use]
     pub fn all_keys(&self, key: &Key) -> Vec<Key> {
         let types = self.digest_types(&key.digest_type);

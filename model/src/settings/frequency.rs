@@ -23,7 +23,7 @@ impl OverLimit {
     }
 }
 
-/// The configured limits on a key's digests. A window keeps the limits it was planned with.
+/// The configured limits on a key's digests. A window keeps those it was planned with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FrequencyLimits {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

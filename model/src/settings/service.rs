@@ -1,4 +1,4 @@
-//! HTTP services run by a team, and the URL of a team's own recipient directory.
+//! HTTP services run by a team, and the URL of their recipient directory.
 
 use std::str::FromStr;
 
@@ -10,7 +10,7 @@ use crate::{PersonId, host_name::is_loopback, key::ESCAPED, webhook_secret::Sign
 #[derive(Clone, Debug)]
 pub struct SeenService {
     pub url: ServiceUrl,
-    /// Signs requests. `None` if it is missing from the environment; this configuration cannot send.
+    /// `None` if missing from the environment; this configuration cannot send.
     pub secret: Option<SigningSecret>,
     pub secret_env: String,
 }
@@ -31,7 +31,7 @@ impl ServiceUrl {
         self.0.host_str().unwrap_or_default().trim_matches(['[', ']'])
     }
 
-    /// Returns `true` if the connection uses TLS. Otherwise the host must be this machine.
+    /// Otherwise the host is this machine.
     #[must_use]
     pub fn is_https(&self) -> bool {
         self.0.scheme() == "https"
@@ -39,8 +39,6 @@ impl ServiceUrl {
 }
 
 impl ServiceUrl {
-    /// Parses a URL.
-    ///
     /// # Errors
     /// Describes the problem, followed by `right`.
     pub fn parse_url(text: &str, right: &str) -> Result<Self, String> {
@@ -86,13 +84,12 @@ pub struct DirectoryUrl {
 }
 
 impl DirectoryUrl {
-    /// The service at this URL. Note that its path and query contain example ids.
     #[must_use]
     pub const fn service(&self) -> &ServiceUrl {
         &self.service
     }
 
-    /// `None` if an id would put `.` or `..` into the path, because servers resolve those to another path.
+    /// `None` if an id would put `.` or `..` into the path, which servers would resolve.
     #[must_use]
     pub fn target(&self, person: &PersonId) -> Option<String> {
         let path = self.target.split('?').next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Settings of a tenant with its own table in `tidings.toml`.
+//! A tenant's own table in `tidings.toml`.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use super::{DeliveryStreams, DigestSettings, Settings, StreamName, StreamSetting
 static NO_BRAND: TenantBrand =
     TenantBrand { name: None, logo_url: None, colour: None, address_line: None, locale: None };
 
-/// A tenant's settings. Where its table has no value, the general one is already filled in.
+/// Where the table has no value, the general one is already filled in.
 #[derive(Clone, Debug)]
 pub struct TenantSettings {
     pub digests: BTreeMap<String, DigestSettings>,
@@ -41,8 +41,8 @@ impl Settings {
         self.tenants.get(self.names.tenant(name))
     }
 
-    /// Returns the tenant's current name if it has its own table. In this case we count its bounces and
-    /// complaints separately.
+    /// The tenant's current name, if it has its own table. We then count its bounces and complaints
+    /// separately.
     #[must_use]
     pub fn with_table(&self, tenant: &str) -> Option<&str> {
         self.tenants.get_key_value(self.names.tenant(tenant)).map(|(name, _)| name.as_str())
@@ -80,7 +80,7 @@ mod tests {
         DeliveryStreams { bulk: stream.clone(), transactional: stream }
     }
 
-    /// Everybody's relay is `ours`. The tenant acme has its own for digests.
+    /// Everybody's relay is `ours`; the tenant acme has its own for digests.
     fn settings() -> Settings {
         let DeliveryStreams { bulk, .. } = streams("acme.example", "acme");
         let own = DeliveryStreams { bulk, ..streams("tidings.example", "ours") };

@@ -1,5 +1,4 @@
-//! Claims a due window (the activity is named `load`): admits it and turns it into a digest, or explains why
-//! not.
+//! Claims a due window (activity `load`): admits it and turns it into a digest, or explains why not.
 
 use std::time::Duration;
 
@@ -11,17 +10,17 @@ use crate::step::plan::PauseWait;
 use crate::window::{PlanSummary, Window};
 use crate::{Event, settings::FrequencyLimits, window::WaitReason};
 
-/// If a claim is later than this, no worker was available in time.
+/// A later claim means no worker was available in time.
 const LATE: SignedDuration = SignedDuration::from_mins(1);
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClaimInput {
-    /// The workflow's clock; used if the activity's own clock is behind it.
+    /// The workflow's clock; used if the activity's own is behind it.
     pub asked_at: Timestamp,
     pub window: Window,
     pub events: Vec<Event>,
-    /// Set if an operator requested the digest: throttle and quiet hours do not apply, but hold, pause,
-    /// consent and suppression still do.
+    /// An operator requested the digest: throttle and quiet hours do not apply, but hold, pause, consent and
+    /// suppression still do.
     pub flushed: bool,
     /// See [`Plan::urgent`](super::Plan::urgent).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -37,25 +36,24 @@ pub struct ClaimInput {
     pub due_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<FrequencyLimits>,
-    /// How long the message should wait before it is sent, so that it can be cancelled. `None` from earlier
-    /// versions.
+    /// How long the message waits before it is sent, so it can be cancelled. `None` from earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undo: Option<Duration>,
-    /// Set if an operator released the overdue window by its key, or re-timed it: it may then be sent in
-    /// quiet hours too. Earlier versions do not set this.
+    /// An operator released the overdue window by its key, or re-timed it: it may then be sent in quiet hours
+    /// too. Earlier versions do not set this.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub released: bool,
     /// The latest end of a limit that put the window off, from [earlier claims](ClaimAnswer::Later).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_ended_at: Option<Timestamp>,
-    /// When a claim first found the recipient or the digest type unknown, from the [previous
+    /// When a claim first found the recipient or digest type unknown, from the [previous
     /// claim](ClaimAnswer::Later).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unknown_since: Option<Timestamp>,
 }
 
 impl ClaimInput {
-    /// When the window is finally due. It is claimed at this time unless something is late.
+    /// Claimed at this time unless something is late.
     #[must_use]
     pub fn due_at(&self) -> Timestamp {
         self.due_at.unwrap_or(self.window.due_at)
@@ -79,8 +77,8 @@ impl ClaimInput {
         }
     }
 
-    /// Returns the window with the time at which its message is due, i.e. after the undo period. Ledger and
-    /// delivery use this time.
+    /// The window with the time at which its message is due, i.e. after the undo period, for ledger and
+    /// delivery.
     #[must_use]
     pub fn due_window(&self) -> Window {
         let due_at = self.due_at().saturating_add(self.undo.unwrap_or_default()).unwrap_or(Timestamp::MAX);
@@ -96,21 +94,21 @@ pub enum ClaimAnswer {
         why: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pause: Option<PauseWait>,
-        /// The end of the throttle or cap, if a [later claim](ClaimInput::limit_ended_at) will need it.
+        /// The throttle's or cap's end, if a [later claim](ClaimInput::limit_ended_at) will need it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         limit_ends_at: Option<Timestamp>,
-        /// Set if the reason is an unknown recipient or digest type: when a claim first found this.
+        /// For an unknown recipient or digest type: when a claim first found this.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         unknown_since: Option<Timestamp>,
     },
     Changed,
-    /// The window is a digest now, and the ledger has its events under its `digest_id`.
+    /// The ledger has the events under the window's `digest_id`.
     Claimed {
         items: u64,
         groups: u64,
         taken: u64,
-        /// Set if the claim also stored the message, so `render` has nothing to do. Earlier versions do not
-        /// set this.
+        /// The claim also stored the message, so `render` has nothing to do. Earlier versions do not set
+        /// this.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         rendered: bool,
     },

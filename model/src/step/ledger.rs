@@ -19,12 +19,12 @@ use crate::{
 pub struct CloseDigestInput {
     pub asked_at: Timestamp,
     pub window: Window,
-    /// Events of the window that are not in the ledger.
+    /// Events not in the ledger.
     pub events: Vec<Event>,
     pub closed: WindowEnd,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub by: String,
-    /// The explanation of an unclaimed window's plan, for the ledger. `None` from earlier versions.
+    /// The explanation of an unclaimed window's plan. `None` from earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planned: Option<PlanSummary>,
     /// See [`SendInput::opens_returned`](super::SendDigestInput::opens_returned).
@@ -51,9 +51,9 @@ pub struct CloseAnswer {
 pub struct StashInput {
     pub window: Window,
     pub events: Vec<Event>,
-    /// Earlier runs of this workflow. Their signals are read back from history and stashed too.
+    /// This workflow's earlier runs. Their signals are read back from history and stashed too.
     pub runs: Vec<String>,
-    /// The digest in delivery; its events should stay with it.
+    /// The digest in delivery, which keeps its events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivering: Option<Uuid>,
     /// See [`SendInput::opens_returned`](crate::step::SendDigestInput::opens_returned).
@@ -83,7 +83,7 @@ pub struct StashAnswer {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReturnedEvents {
     pub at: Timestamp,
-    /// Number of events by the digest that returned them.
+    /// By the digest that returned them.
     pub digests: BTreeMap<Uuid, u64>,
 }
 
@@ -105,7 +105,7 @@ pub struct RetractInput {
     pub window: Option<Window>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<Event>,
-    /// The digest in delivery; its events should stay with it, even if one of them arrived again.
+    /// The digest in delivery, which keeps its events, even if one arrived again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivering: Option<Uuid>,
 }
@@ -131,10 +131,10 @@ pub enum ReopenAnswer {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeadLettersInput {
-    /// The workflow that received the signals. This is not a [`Key`](crate::Key), because a malformed
-    /// workflow id is one reason for a dead letter.
+    /// Received the signals. Not a [`Key`](crate::Key), because a malformed workflow id is one reason for a
+    /// dead letter.
     pub workflow_id: String,
-    /// The first run of the workflow's chain; dead letters are numbered within a chain.
+    /// The first run of the workflow's chain, in which dead letters are numbered.
     pub run_id: String,
     pub letters: Vec<DeadLetter>,
 }

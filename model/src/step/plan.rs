@@ -1,4 +1,4 @@
-//! `plan`: computes when a window is due, because it is about to open or its deadline may have moved.
+//! `plan`: computes when a window is due, because it opens or its deadline may have moved.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -21,24 +21,23 @@ pub struct PlanInput {
     pub key: Key,
     #[serde(flatten)]
     pub signs: DeadlineInputs,
-    /// The window's digest, if the window is already open and the ledger may have some of its events.
+    /// The open window's digest, if the ledger may have some of its events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open: Option<Uuid>,
     /// Pending event ids to compare with the ledger: one page of those not yet in any plan.
     pub event_ids: Vec<String>,
-    /// The content of each event id. Earlier versions do not send it; any content then counts as equal.
+    /// Each event id's content. Earlier versions do not send it; any content then counts as equal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub contents: Vec<EventContent>,
-    /// Set if the events waited behind a digest whose delivery took longer. They should then be sent together
-    /// (rule 7).
+    /// The events waited behind a digest whose delivery took longer, and should be sent together (rule 7).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub waited: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Plan>,
-    /// Set by an operator's `retime`: compute the deadline anew from today's configuration.
+    /// An operator's `retime`: compute the deadline anew from today's configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub anew_at: Option<Timestamp>,
-    /// Set if events of this kind joined the window after a plan which only covered the other kind.
+    /// Events of this kind joined the window after a plan which only covered the other kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub joined: Option<EventOrigin>,
     /// See [`SendInput::opens_returned`](super::SendDigestInput::opens_returned).
@@ -63,10 +62,10 @@ pub enum EventOrigin {
     Returned,
 }
 
-/// The facts about a window's events which its deadline depends on.
+/// The facts which a window's deadline depends on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeadlineInputs {
-    /// Arrival of the first event. If none has arrived, when the events opening the window were returned.
+    /// Arrival of the first event, or else when the events opening the window were returned.
     pub opened_at: Timestamp,
     /// Category of the first event; `None` if the workflow no longer has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -81,12 +80,11 @@ pub struct DeadlineInputs {
     pub only_returned: bool,
 }
 
-/// The plan of a window. The workflow keeps it until the window closes, so later changes in `tidings.toml` do
-/// not move the deadline.
+/// A window's plan, kept until it closes, so later changes in `tidings.toml` do not move the deadline.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// Ids from the input which the ledger already has, in closed digests or the open window's. These events
-    /// do not open a window.
+    /// Ids from the input which the ledger already has, in closed digests or the open window's. These do not
+    /// open a window.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub known: Vec<String>,
     /// Returned events waiting for a window; a recovered workflow finds them this way. Only set if the
@@ -101,13 +99,13 @@ pub struct Plan {
     /// How later events move the deadline; `None` if they do not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slide: Option<SlidingDeadline>,
-    /// Set if an urgent event made the window due: throttle and quiet hours do not apply (rule 14).
+    /// An urgent event made the window due: throttle and quiet hours do not apply (rule 14).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub urgent: bool,
     /// The deadline before the recipient's changes moved it; `None` if they did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promised_at: Option<Timestamp>,
-    /// The schedule of later windows in words, if this window keeps the deadline of an earlier schedule.
+    /// The schedule of later windows in words, if this one keeps an earlier schedule's deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub then: Option<String>,
     /// End of the recipient's pause (rule 15). Only for the status; admission checks again.
@@ -116,13 +114,13 @@ pub struct Plan {
     /// The next good moment after the pauses (rule 56), if later. Only for the status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resumes_at: Option<Timestamp>,
-    /// The operator's pause of this key. Even urgent and flushed windows wait for its end.
+    /// The operator's pause of this key, for which even urgent and flushed windows wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause: Option<PauseWait>,
-    /// The revision of the recipient's preferences used for this plan, or [`Self::PROVISIONAL`].
+    /// The revision of the recipient's preferences in this plan, or [`Self::PROVISIONAL`].
     #[serde(default)]
     pub revision: u64,
-    /// The settings behind the deadline, as far as recipients can choose them, for people to read.
+    /// The settings behind the deadline, as far as recipients can choose them, in words.
     #[serde(default)]
     pub follows: String,
     /// The same settings as values. Plans by older versions only have `follows`.
@@ -132,11 +130,11 @@ pub struct Plan {
     pub linger: Option<Duration>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undo: Option<Duration>,
-    /// The limits this window keeps (rule 16). `None` in plans by older versions; today's limits then apply.
+    /// The limits this window keeps (rule 16). `None` from older versions; today's then apply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<FrequencyLimits>,
-    /// The key's share of the spread, if it is overdue and released with many others (rule 30). `None` in
-    /// plans by older versions.
+    /// The key's share of the spread, if it is overdue and released with many others (rule 30). `None` from
+    /// older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<Duration>,
     /// Limits already exhausted, in admission order. Only for the status.
@@ -145,8 +143,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Marks plans made while the digest type was not configured. It matches no preferences, so the claim
-    /// asks for another plan once the type is configured.
+    /// Marks plans made without a configured digest type. It matches no preferences, so the claim asks for
+    /// another plan once the type is configured.
     pub const PROVISIONAL: u64 = u64::MAX;
 
     /// Returns `true` if the digest type was not configured (rule 33).
@@ -176,7 +174,7 @@ pub struct ExhaustedLimit {
 }
 
 impl PlanSummary {
-    /// Joins the explanation of the plan and the `later` steps that moved its time, without empty or repeated
+    /// Joins the plan's explanation and the `later` steps that moved its time, without empty or repeated
     /// ones.
     #[must_use]
     pub fn new(plan: &Plan, later: &[&str]) -> Self {
@@ -193,12 +191,12 @@ impl PlanSummary {
     }
 }
 
-/// How a window, a digest or a message waits for the end of a pause (rule 35).
+/// How a window, digest or message waits for the end of a pause (rule 35).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PauseWait {
     #[serde(flatten)]
     pub paused: PauseDetails,
-    /// When to poll the store if no signal arrives earlier.
+    /// When to poll the store without a signal.
     pub look_at: Timestamp,
     /// The key's share of the spread: how long it waits after the pause if overdue (rule 30).
     pub share: Duration,

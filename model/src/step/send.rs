@@ -19,19 +19,18 @@ pub struct SendDigestInput {
     /// Only counts attempts that use up the schedule.
     #[serde(default)]
     pub failed: u32,
-    /// Set if the workflow requests a shorter message when this one is too large. For earlier versions the
-    /// attempt does this.
+    /// The workflow requests a shorter message when this one is too large. For earlier versions the attempt
+    /// does this.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shortens: bool,
-    /// Set if the workflow opens a window for returned events. Workflows of earlier versions wait for another
-    /// event.
+    /// The workflow opens a window for returned events. Earlier versions wait for another event.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub opens_returned: bool,
-    /// Set if the workflow keeps an outcome the ledger could not record. For earlier versions the attempt
-    /// waits for the ledger.
+    /// The workflow keeps an outcome the ledger could not record. For earlier versions the attempt waits for
+    /// the ledger.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keeps_ends: bool,
-    /// The outcome of an attempt that could not be written to the ledger: record it now, and make no other
+    /// An attempt's outcome that could not be written to the ledger: record it now, and make no other
     /// attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unrecorded: Option<UnrecordedEnd>,
@@ -41,8 +40,8 @@ pub struct SendDigestInput {
     pub after: Option<WaitReason>,
 }
 
-/// The outcome of an attempt the ledger could not record. It has no reply text, because this goes into
-/// Temporal's history and may contain an address.
+/// An attempt's outcome the ledger could not record, without the reply's text: this goes into Temporal's
+/// history, and the text may contain an address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnrecordedEnd {
     pub number: u32,
@@ -53,8 +52,7 @@ pub struct UnrecordedEnd {
     /// Set if a reply ended the attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply: Option<ReplyCode>,
-    /// Set if the ledger has no row for the attempt, because it was the first one and ended before the final
-    /// dot.
+    /// Set if the ledger has no row for the attempt, because it was the first and ended before the final dot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first: Option<FirstAttempt>,
 }
@@ -87,14 +85,14 @@ pub enum SendAnswer {
         returned: Option<ReturnedEvents>,
     },
     /// The attempt failed transiently, or it is ambiguous and the stream is `at_least_once`. The retry
-    /// schedule decides about the next attempt.
+    /// schedule decides about the next one.
     Deferred {
         why: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         again_in: Option<Duration>,
     },
-    /// Does not use up an attempt: the relay is to blame (credentials, policy, throttling), an operator
-    /// paused it, or the message is too large.
+    /// Uses up no attempt: the relay is to blame (credentials, policy, throttling), an operator paused it, or
+    /// the message is too large.
     Waiting {
         until: Timestamp,
         why: String,
@@ -104,8 +102,8 @@ pub enum SendAnswer {
         /// [shortens](SendDigestInput::shortens).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         too_large: Option<u32>,
-        /// Set if only the hour or the recipient's pause is the reason: `until` is the next good moment. Only
-        /// set if the workflow sent [its wait](SendDigestInput::after).
+        /// Only the hour or the recipient's pause is the reason: `until` is the next good moment. Only set if
+        /// the workflow sent [its wait](SendDigestInput::after).
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         moment: bool,
     },
@@ -130,7 +128,7 @@ pub struct RenderInput {
     pub window: Window,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stored: bool,
-    /// Set if a relay found the stored message too large: render a shorter one.
+    /// A relay found the stored message too large: render a shorter one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub too_large: Option<TooLarge>,
 }

@@ -1,4 +1,4 @@
-//! Finds the invalid part in broken JSON, and explains the likely cause in the producer's language.
+//! Finds the invalid part in broken JSON, and explains its likely cause in the producer's language.
 
 use std::borrow::Cow;
 

@@ -25,8 +25,8 @@ struct BatchLists<'a> {
     retracts: Option<Vec<&'a RawValue>>,
 }
 
-/// Splits a text into its items. An object is a batch if it has `events` or `retracts` or `is_batch` is set;
-/// otherwise it is an event.
+/// Splits a text into its items. An object is a batch if it has `events` or `retracts` or `is_batch` is set,
+/// otherwise an event.
 ///
 /// # Errors
 /// The text is neither an event nor a list, or has an unclosed bracket or quote.
@@ -87,7 +87,7 @@ fn object(data: &[u8], is_batch: bool) -> Result<WireItems<'_>, InvalidField> {
     Ok(WireItems { events, retracts, broken })
 }
 
-/// Returns the items of a list, and `true` if the list itself is not valid JSON.
+/// Also returns `true` if the list itself is not valid JSON.
 fn list<'a>(name: &str, data: &'a [u8]) -> Result<(Vec<&'a [u8]>, bool), InvalidField> {
     match serde_json::from_slice::<Vec<&RawValue>>(data) {
         Ok(items) => Ok((items.into_iter().map(bytes_of).collect(), false)),

@@ -1,4 +1,4 @@
-//! Converts the JSON of one event or retract into its wire message.
+//! Converts one event's or retract's JSON into its wire message.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -20,7 +20,7 @@ struct WireField {
     name: &'static str,
     camel: &'static str,
     in_retracts: bool,
-    /// Set if the field is only displayed and never looked up, so U+FFFD may replace half a character in it.
+    /// Only displayed and never looked up, so U+FFFD may replace half a character in it.
     is_shown_only: bool,
 }
 
@@ -66,7 +66,7 @@ impl WireKind {
 
 pub(crate) struct WireReader {
     edition: ContractEdition,
-    /// Set if the former edition may reject this JSON or read it differently.
+    /// The former edition may reject this JSON or read it differently.
     pub(crate) may_differ: bool,
 }
 
@@ -147,7 +147,7 @@ impl WireReader {
         Ok(event)
     }
 
-    /// Reads a time. The range of years is checked later, together with the other limits.
+    /// The range of years is checked later, together with the other limits.
     fn time(&mut self, field: &str, value: &Value) -> Result<tidings_proto::Timestamp, InvalidField> {
         let former = former_time(value);
         match former {
@@ -183,8 +183,8 @@ impl WireReader {
         Ok(read)
     }
 
-    /// Reads a count as in proto3-JSON: `2`, `"2"`, and also `2.0` and `1E+2`, as written by Python and Java.
-    /// `None` for `null`, which TypeScript writes for NaN.
+    /// As in proto3-JSON: `2`, `"2"`, and also `2.0` and `1E+2`, as written by Python and Java. `None` for
+    /// `null`, which TypeScript writes for NaN.
     fn count(&mut self, value: &Value) -> Result<Option<i64>, String> {
         let known = match value {
             Value::Number(number) => number.as_i64(),
@@ -234,7 +234,7 @@ impl WireReader {
     }
 }
 
-/// Reads a time like the former edition; `None` if that rejected it.
+/// `None` if the former edition rejected the time.
 #[expect(clippy::cast_possible_truncation, reason = "the former edition cut, and a replay must")]
 fn former_time(value: &Value) -> Option<tidings_proto::Timestamp> {
     match value {

@@ -28,7 +28,7 @@ pub(super) fn split_parts(data: &[u8]) -> Option<Vec<&[u8]>> {
     (!quoted && depth == 0).then_some(parts)
 }
 
-/// Returns the names and values in an object. An invalid name becomes empty.
+/// An invalid name becomes empty.
 pub(super) fn split_members(data: &[u8]) -> Option<Vec<(String, &[u8])>> {
     if data.trim_ascii().first() != Some(&b'{') {
         return None;

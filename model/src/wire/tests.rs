@@ -1,4 +1,4 @@
-//! The rules of every door. The table tests/data/refused.ndjson is also sent to HTTP and read from a file.
+//! Rules for all inputs. HTTP and file imports use tests/data/refused.ndjson, too.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{Event, Retract};
 
-/// Words of libraries that no person should read.
+/// Library phrases that nobody should have to read.
 const PHRASES: [&str; 8] = [
     "untagged enum",
     "google.protobuf",

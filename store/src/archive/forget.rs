@@ -94,7 +94,7 @@ fn text_or_empty(value: &Value) -> &str {
 }
 
 impl Archive {
-    /// The first and last file. `None` if there is no file or no folder.
+    /// `None` if there is no file or no folder.
     ///
     /// # Errors
     /// The folder cannot be read.
@@ -115,7 +115,7 @@ impl Archive {
         .await
     }
 
-    /// The files, ordered by the age of their rows.
+    /// The files, by the age of their rows.
     ///
     /// # Errors
     /// The folder is missing or cannot be read.
@@ -124,25 +124,21 @@ impl Archive {
         run_blocking(folder.clone(), move || archive_files(&folder)).await
     }
 
-    /// The lines in this file about a person.
-    ///
     /// # Errors
     /// The file cannot be read.
     pub async fn read_lines(file: PathBuf, about: Arc<LinesAbout>) -> Result<Vec<String>, ArchiveError> {
         run_blocking(file.clone(), move || Ok(split_file(&file, &about)?.removed)).await
     }
 
-    /// Counts the lines about a person.
-    ///
     /// # Errors
     /// The folder is missing, or a file cannot be read.
     pub async fn count_lines(&self, about: LinesAbout) -> Result<u64, ArchiveError> {
         self.each_file(move |file| Ok(split_file(file, &about)?.removed.len() as u64)).await
     }
 
-    /// Rewrites each file that has lines about a person, and returns the number of lines removed. Each file
-    /// is replaced atomically, so a crash leaves it either old or new. This also deletes all incomplete files
-    /// left by killed processes.
+    /// Rewrites each file with lines about a person, and returns the number of lines removed. Each file is
+    /// replaced atomically, so a crash leaves it either old or new. Also deletes all incomplete files of
+    /// killed processes.
     ///
     /// # Errors
     /// The folder is missing, a file cannot be read, or the disk is full.
@@ -220,7 +216,7 @@ fn folder_entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// Incomplete files have names starting with a dot.
+/// Incomplete files start with a dot.
 fn is_archive(file: &Path) -> bool {
     let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     name.ends_with(".ndjson.gz") && !name.starts_with('.')

@@ -1,4 +1,4 @@
-//! The store of a case, and the steps that many cases begin with.
+//! A case's store, and steps with which many cases begin.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -19,7 +19,7 @@ use uuid::Uuid;
 use super::samples::{at, closed, events, key, message, shown, window};
 use crate::{PostgresStore, SqliteStore, Store};
 
-/// A store of its own for one case, and a way to look behind it.
+/// One case's own store, with direct access to its tables.
 pub struct Bench {
     pub store: Box<dyn Store>,
     pub behind: Behind,
@@ -40,7 +40,7 @@ impl Bench {
         Self { store: Box::new(store), behind: Behind::Sqlite { pool, _folder: folder } }
     }
 
-    /// `None`, and a line that says so, without a server.
+    /// `None` (with a printed note) without a server.
     pub async fn postgres() -> Option<Self> {
         let (url, schema) = schema_url().await?;
         let store = PostgresStore::connect(&url).await.unwrap();
@@ -49,7 +49,7 @@ impl Bench {
         Some(Self { store: Box::new(store), behind: Behind::Postgres { pool, schema } })
     }
 
-    /// The one value that a query answers with, as text.
+    /// The query's single value, as text.
     pub async fn value(&self, sql: &'static str) -> String {
         let (value,): (Option<String>,) = match &self.behind {
             Behind::Sqlite { pool, .. } => sqlx::query_as(sql).fetch_one(pool).await.unwrap(),
@@ -58,7 +58,6 @@ impl Bench {
         value.unwrap_or_default()
     }
 
-    /// All rows of all tables, as text.
     pub async fn dump(&self) -> String {
         let mut dump = Vec::new();
         for table in self.tables().await {
@@ -81,7 +80,7 @@ impl Bench {
         dump.join("\n")
     }
 
-    /// A statement behind the store's back.
+    /// Bypasses the store.
     pub async fn execute(&self, sql: &str) {
         let sql = sqlx::AssertSqlSafe(sql.to_owned());
         match &self.behind {
@@ -90,7 +89,6 @@ impl Bench {
         }
     }
 
-    /// The tables of Tidings.
     pub async fn tables(&self) -> Vec<String> {
         let tables = match &self.behind {
             Behind::Sqlite { .. } => "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'",
@@ -113,7 +111,7 @@ impl Bench {
         .await
     }
 
-    /// All columns, as `table.column`.
+    /// As `table.column`.
     pub async fn all_columns(&self) -> Vec<String> {
         let columns = match &self.behind {
             Behind::Sqlite { .. } => {
@@ -126,7 +124,6 @@ impl Bench {
         self.column(columns.to_owned()).await
     }
 
-    /// The first column of all rows.
     pub async fn column(&self, sql: String) -> Vec<String> {
         let sql = sqlx::AssertSqlSafe(sql);
         let rows: Vec<(String,)> = match &self.behind {
@@ -143,7 +140,7 @@ impl Bench {
         }
     }
 
-    /// The plan of a statement. Its parameters stand for nothing in particular.
+    /// The plan of a statement; its parameters are placeholders.
     pub async fn plan(&self, statement: &str) -> String {
         match &self.behind {
             Behind::Sqlite { pool, .. } => {
@@ -172,12 +169,12 @@ impl Bench {
 }
 
 impl Bench {
-    /// A claim without a cap, and with every category on.
+    /// Claims without a cap, with every category on.
     pub async fn claim(&self, window: &Window, events: &[Event], now: Timestamp) -> ClaimCounts {
         self.claim_on(window, events, None, &[], now).await.unwrap()
     }
 
-    /// `Err`: the recipient has had as many as they get, and the oldest counts from then.
+    /// `Err` if the cap is reached: when the oldest digest counts from.
     pub async fn claim_on(
         &self,
         window: &Window,
@@ -201,7 +198,7 @@ impl Bench {
         }
     }
 
-    /// Puts preferences of ann. `Err`: the revision is this one, and not the expected one.
+    /// Puts ann's preferences. `Err` contains the current revision if it is not the expected one.
     pub async fn chosen(
         &self,
         preferences: &Preferences,
@@ -214,7 +211,7 @@ impl Bench {
         }
     }
 
-    /// Claims the window with an event of its own, and answers with how many joined that.
+    /// Claims the window with its own event. Returns how many events joined that one.
     pub async fn joins(&self, window: &Window, now: Timestamp) -> u64 {
         let own = format!("of {}", window.digest_id);
         self.claim(window, &events(&[&own]), now).await.items - 1
@@ -229,7 +226,7 @@ impl Bench {
         window
     }
 
-    /// Begins an attempt that must be let go: (number, ambiguous).
+    /// Begins an attempt that must be allowed. Returns (number, ambiguous).
     pub async fn begin(&self, window: &Window) -> (u32, u32) {
         match self.store.begin_attempt(window.digest_id, "relay", Duration::ZERO, at(200)).await.unwrap() {
             AttemptStart::Proceed { number, ambiguous, .. } => (number, ambiguous),
@@ -246,7 +243,7 @@ impl Bench {
         self.store.end_attempt(window.digest_id, number, &end, at(202)).await.unwrap();
     }
 
-    /// Ends the digest as an operator does who drops the window.
+    /// Ends the digest like an operator's drop.
     pub async fn drop_digest(&self, window: &Window) {
         let closed = closed(DigestOutcome::Dropped);
         let closing = CloseRequest {
@@ -261,8 +258,8 @@ impl Bench {
         self.store.close_digest(closing).await.unwrap();
     }
 
-    /// Answers with `call`, which is made while a transaction has made `changes`: statements about the digest `$1`. The transaction
-    /// commits when the call waits for it. In SQLite each call that writes waits.
+    /// Runs `call` while a transaction has made `changes` (statements about the digest `$1`), and commits
+    /// once the call waits for it. In SQLite, every writing call waits.
     pub async fn while_it_waits<T>(
         &self,
         changes: &[&'static str],
@@ -309,7 +306,6 @@ impl Bench {
     }
 }
 
-/// The address of a new, empty schema.
 pub async fn schema_url() -> Option<(String, String)> {
     let Ok(server) = std::env::var("TIDINGS_TEST_DATABASE_URL") else {
         assert!(std::env::var("CI").as_deref() != Ok("true"), "in CI no test may be left out");

@@ -1,4 +1,4 @@
-//! The cap of a recipient over all digest types (rule 13).
+//! The recipient's cap over all digest types (rule 13).
 
 use std::collections::BTreeSet;
 
@@ -15,17 +15,18 @@ use tidings_model::{
 
 use super::{Bench, at, closed, ends, events, message, recipient, window_of};
 
-/// Two digests in a hundred seconds.
+/// Two digests per `seconds`.
 fn cap(seconds: i64) -> CapSpan {
     CapSpan { most: 2, since: at(seconds - 100), until: StoredWait::PAST.latest_plausible(at(seconds)) }
 }
 
-/// A window of the person's own digest type `n`.
+/// A window of the person's digest type `n`.
 fn of_type(user: &str, n: i64) -> Window {
     window_of(&Key::new("acme".into(), format!("type{n}"), user.into()).unwrap(), 0)
 }
 
-/// Claims a window of `ann`'s with an event. `Err`: she has had enough, and the oldest counts from then, in seconds.
+/// Claims ann's window with an event. `Err` if the cap is reached: when the oldest digest counts from, in
+/// seconds.
 async fn claim(bench: &Bench, n: i64, seconds: i64) -> Result<u64, i64> {
     let claimed = bench.claim_on(&of_type("ann", n), &events(&["a"]), Some(cap(seconds)), &[], at(seconds)).await;
     claimed.map(|claim| claim.items).map_err(|oldest| oldest.duration_since(at(0)).as_secs())

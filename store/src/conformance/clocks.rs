@@ -1,4 +1,5 @@
-//! A clock that is ahead for one call holds nothing back afterwards for longer than the longest wait of its kind (rule 59).
+//! A clock running ahead for one call holds nothing back for longer than the longest wait of its kind
+//! (rule 59).
 
 use std::time::Duration;
 
@@ -21,25 +22,24 @@ use super::{Bench, at, ends, entry, events, key, window_of};
 
 const ONE: Uuid = Uuid::from_u128(1);
 const TWO: Uuid = Uuid::from_u128(2);
-/// How far the clock is ahead, in seconds: as clocks may differ, a minute and a half, an hour, a day, a year.
+/// How far the clock is ahead, in seconds: up to a minute and a half as clocks differ, an hour, a day, a
+/// year.
 const AHEAD: [i64; 5] = [30, 90, 3_600, 86_400, 365 * 86_400];
 
-/// The right time.
 fn now() -> Timestamp {
     at(1_000)
 }
 
-/// The jumps of the clock, each with a name of its own.
+/// The clock's jumps, each with its own name.
 fn jumps() -> impl Iterator<Item = (String, Timestamp)> {
     AHEAD.into_iter().map(|seconds| (format!("ahead by {seconds} s"), now() + SignedDuration::from_secs(seconds)))
 }
 
-/// What a call stored is free at once, or after the longest wait of its kind.
+/// Checks that the stored value is free immediately, or after the longest wait of its kind.
 async fn assert_free(kind: StoredWait, said: &str, is_free: impl AsyncFn(Timestamp) -> bool) {
     assert!(is_free(now()).await || is_free(kind.latest_plausible(now())).await, "{kind:?}, {said}");
 }
 
-/// A breaker that opened for this cause at that time.
 fn opened(cause: BreakerCause, opener: Uuid, at: Timestamp) -> CircuitBreaker {
     let mut breaker = CircuitBreaker::closed();
     while breaker.open.is_none() {
@@ -220,8 +220,8 @@ pub async fn a_digest_of_the_future_holds_no_other_back(bench: &Bench) {
     }
 }
 
-/// Columns with an instant that holds something back, each with its kind, or the reason why it has no longest wait. A new one belongs
-/// here, and into [`StoredWait`] if a clock writes it.
+/// Columns with an instant that holds something back, with its kind, or why it has no longest wait. Add new
+/// ones here, and to [`StoredWait`] if a clock writes them.
 const HELD_UNTIL: [(&str, &str); 12] = [
     ("api_tokens.expires_at", "an operator chose it"),
     ("digests.due_at", "the time of the window, for reports and views: the workflow waits, and not the store"),

@@ -1,4 +1,4 @@
-//! A SQLite file is copied into a PostgreSQL database with all that it has.
+//! Copies a SQLite file with everything in it to PostgreSQL.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -15,7 +15,7 @@ use crate::{
 
 const ADDRESS: &str = "postgres://***@db.example/tidings";
 
-/// Text that the format of a copy could change, and a value of each type.
+/// Text that a copy could change, and a value of each type.
 const ROWS: &str = r#"
 INSERT INTO audit (audit_id, acted_at, tenant, digest_type, user_id, actor, action, why)
 VALUES (101, 1, 'acme', 'activity', 'ann', 'bo', 'hold', 'tab' || char(9) || 'line' || char(13, 10) || '\N \. \\ "ü" 😀 end'),
@@ -37,7 +37,7 @@ DELETE FROM inbox WHERE id = 2"#;
 
 const AUDITED: &str = "SELECT CAST(COUNT(*) AS TEXT) FROM audit WHERE actor = 'bo'";
 
-/// A file with rows, which nobody has open.
+/// A file with rows, opened by nobody.
 async fn filled() -> (TempDir, String) {
     let bench = Bench::sqlite().await;
     bench.store.put_installation(Uuid::from_u128(1), false).await.unwrap();
@@ -56,7 +56,6 @@ fn url_of(folder: &Path) -> String {
     format!("sqlite:{}", folder.join("new/tidings.db").display())
 }
 
-/// An empty schema of PostgreSQL.
 struct Target {
     store: PostgresStore,
     behind: PgPool,

@@ -153,7 +153,6 @@ pub async fn pages_of_dead_letters_neither_repeat_nor_leave_out_a_row(bench: &Be
     assert_eq!(listed, ["s.2", "s.1", "r.10", "r.2", "r.1"]);
 }
 
-/// Carol's entries about bo and cy.
 const ENTRIES: &str = "SELECT CAST(COUNT(*) AS TEXT) FROM audit WHERE action = 'dead_letter_emit' AND actor = 'carol'
                        AND user_id IN ('bo', 'cy')";
 

@@ -17,7 +17,7 @@ use super::{Bench, at, end, ends, entry, events, message, window_of};
 
 pub(super) const HARD: ReportKind = ReportKind::Bounced(BounceKind::Hard);
 pub(super) const SOFT: ReportKind = ReportKind::Bounced(BounceKind::Soft);
-/// Soft bounces in a row that suppress an address here.
+/// Consecutive soft bounces that suppress an address here.
 pub(super) const MOST: u32 = 2;
 
 pub(super) fn reported(message: Uuid, kind: ReportKind, seconds: i64) -> CheckedDeliveryEvent {
@@ -32,7 +32,7 @@ pub(super) fn reported(message: Uuid, kind: ReportKind, seconds: i64) -> Checked
     }
 }
 
-/// A digest's message, that of a key of any tenant.
+/// The message of a digest, for any tenant's key.
 pub(super) fn of_digest(window: &Window, address: &str) -> OutboxMessage {
     let message_id = format!("{}@example.com", window.digest_id);
     OutboxMessage { envelope_to: address.into(), message_id, ..message(window, "body") }
@@ -72,7 +72,7 @@ impl Bench {
         self.store.suppression_reasons(tenant, address).await.unwrap()
     }
 
-    /// Goes past the dot, and no further.
+    /// Marks the message as past the dot, and stops there.
     pub(super) async fn past_the_dot(&self, message: Uuid) -> u32 {
         match self.store.begin_attempt(message, "relay", Duration::ZERO, at(200)).await.unwrap() {
             AttemptStart::Proceed { number, .. } => {
@@ -89,7 +89,7 @@ impl Bench {
         self.store.end_attempt(message, number, &ends(AttemptClass::Sent, DigestOutcome::Sent), at(202)).await.unwrap();
     }
 
-    /// The message of the `n`th digest of a user, in the outbox.
+    /// The message of a user's `n`th digest, in the outbox.
     pub(super) async fn digest_of(&self, key: &Key, n: i64, address: &str) -> Window {
         let window = window_of(key, n);
         self.claim(&window, &events(&[&format!("{n}")]), at(1)).await;
@@ -305,7 +305,7 @@ pub async fn a_late_unsubscription_is_not_over_a_newer_choice(bench: &Bench) {
     assert!(!wanted().await, "a clock that was ahead does not outvote a no");
 }
 
-/// Three messages to one address with their reports. No report says that the second was accepted.
+/// Three messages to one address with their reports. No report accepts the second.
 pub(super) struct Story {
     tenant: String,
     pub(super) messages: [Uuid; 3],
@@ -326,7 +326,6 @@ impl Story {
         Self { tenant, messages: [sent, ambiguous, single.id] }
     }
 
-    /// Tells the events one by one.
     async fn end(&self, bench: &Bench, told: &[(usize, usize, i64)]) -> String {
         for (message, kind, seconds) in told {
             bench.told(self.messages[*message], ReportKind::ALL[*kind], 300 + seconds).await;
@@ -334,7 +333,7 @@ impl Story {
         self.left(bench).await
     }
 
-    /// All that is left of it, whatever its tenant is called.
+    /// What remains, whatever the tenant's name.
     pub(super) async fn left(&self, bench: &Bench) -> String {
         let mut states = Vec::new();
         for message in self.messages {

@@ -95,7 +95,7 @@ pub async fn another_zone_counts_as_a_change_of_what_was_chosen(bench: &Bench) {
     }
 }
 
-/// The choice of one category that is off.
+/// Preferences with one category off.
 fn off(category: &str) -> Preferences {
     Preferences { off: [category.to_owned()].into(), ..Preferences::default() }
 }

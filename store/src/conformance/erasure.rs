@@ -1,4 +1,4 @@
-//! The erasure of a person: no text of theirs is left, whatever happens meanwhile, and all texts of others are.
+//! Erasing a person removes all of their texts and none of others', whatever happens meanwhile.
 
 use std::collections::BTreeSet;
 
@@ -37,7 +37,7 @@ impl Bench {
         self.store.own_addresses(&ann(), &person.addresses).await.unwrap()
     }
 
-    /// Erases ann in as many calls as it takes, and begins again with the first step after each `calls` of them.
+    /// Erases ann in as many calls as needed, restarting from the first step after every `calls` of them.
     async fn erase(&self, calls: usize) -> ErasedRows {
         let mut erased = ErasedRows::default();
         while let (done, false) = self.erase_until_a_crash(calls).await {
@@ -51,7 +51,7 @@ impl Bench {
         self.store.preview_erasure(&ann(), &types(), addresses).await.unwrap()
     }
 
-    /// `true`: there was nothing left to do.
+    /// Returns `true` if nothing was left to do.
     async fn erase_until_a_crash(&self, calls: usize) -> (ErasedRows, bool) {
         let addresses = self.addresses_of_ann().await;
         let mut erased = ErasedRows::default();

@@ -1,5 +1,5 @@
-//! Everything about a person is found, whichever table has it (rule 58). The catalogue has each table of the schema, so that nobody adds
-//! one without a decision.
+//! All data about a person is found, whichever table has it (rule 58). The catalogue lists every table, so a
+//! new one needs a decision.
 
 use std::collections::BTreeSet;
 
@@ -31,16 +31,16 @@ pub async fn each_table_is_in_the_catalogue(bench: &Bench) {
     }
 }
 
-/// The tables of people, each with the way that leads to them.
+/// The tables about people, each with its owner.
 pub(super) fn of_people() -> impl Iterator<Item = (&'static str, RowOwner)> {
     let tables = TABLES.iter().map(|table| (table.name, table.whose));
     tables.filter(|(_, whose)| matches!(whose, RowOwner::Person | RowOwner::Key))
 }
 
-/// A type that no file has.
+/// In no configuration file.
 const TYPE: &str = "acti_vty";
 
-/// Puts one row about the person of a key into the table, with the word `MARK` where a text may be.
+/// Puts one row about the key's person into the table, with `MARK` wherever text may be.
 pub(super) async fn put(bench: &Bench, table: &str, key: &Key) {
     let Key { tenant, digest_type, user } = key;
     let workflow = key.workflow_id();
@@ -121,7 +121,7 @@ pub(super) async fn put(bench: &Bench, table: &str, key: &Key) {
     }
 }
 
-/// Reports that an export has something about the person besides the audit trail.
+/// Returns `true` if an export has anything about the person besides the audit trail.
 async fn is_exported(bench: &Bench, person: &PersonId) -> bool {
     let known = bench.store.person(person).await.unwrap();
     let is_known = known.recipient.is_some()
@@ -143,7 +143,7 @@ async fn is_exported(bench: &Bench, person: &PersonId) -> bool {
     false
 }
 
-/// Erases what the store knows of the person, as an erasure does that no file helps.
+/// Erases everything in the store about the person, as without a configuration file.
 async fn erase(bench: &Bench, person: &PersonId) {
     let known = bench.store.person(person).await.unwrap();
     let addresses = bench.store.own_addresses(person, &known.addresses).await.unwrap();

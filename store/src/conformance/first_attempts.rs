@@ -1,4 +1,4 @@
-//! The first attempt of a message, which is recorded with its dot.
+//! A message's first attempt, recorded together with its dot.
 
 use futures::future::join_all;
 use tidings_model::{
@@ -12,7 +12,6 @@ use uuid::Uuid;
 
 use super::{Bench, at, end, ends, key, window};
 
-/// The first attempt that a worker is about to make.
 async fn first(bench: &Bench, window: &Window) -> FirstAttempt {
     let epoch = unattempted(bench, window).await.expect("no attempt is recorded").epoch;
     FirstAttempt { message: window.digest_id, relay: "relay".into(), begun_at: at(200), epoch, nonce: Uuid::new_v4() }

@@ -1,4 +1,4 @@
-//! Who has an id, one person after the other, and the ids that one person had.
+//! The people who had an id one after another, and the ids one person had.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ fn person(user: &str) -> PersonId {
 }
 
 impl Bench {
-    /// The user to whom a link to `user` of this number belongs.
+    /// The user who owns a link to `user` with this generation.
     async fn owner(&self, user: &str, generation: u64) -> Option<String> {
         self.store.link_owner(&person(user), generation).await.unwrap().map(|owner| owner.user)
     }

@@ -1,4 +1,4 @@
-//! The inbox: what was received is forwarded once, in order, by one forwarder at a time.
+//! The inbox forwards each item once, in order, by one forwarder at a time.
 
 use std::{collections::BTreeSet, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! The identity of the installation, the beats of its workers, and its processes.
+//! The installation's identity, its workers' beats, and its processes.
 
 use futures::future::join_all;
 use jiff::Timestamp;

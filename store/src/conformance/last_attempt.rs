@@ -1,4 +1,4 @@
-//! The attempt that ends its message and its digest, at once with other writers.
+//! Attempts that end their message and digest, concurrently with other writers.
 
 use std::time::Duration;
 
@@ -19,7 +19,6 @@ fn failed() -> AttemptEnd {
     ends(AttemptClass::Failed, DigestOutcome::Failed)
 }
 
-/// A rendered window with an attempt past the dot.
 async fn past_the_dot(bench: &Bench, n: i64) -> (Window, u32) {
     let window = bench.rendered(n).await;
     let (number, _) = bench.begin(&window).await;
@@ -27,7 +26,6 @@ async fn past_the_dot(bench: &Bench, n: i64) -> (Window, u32) {
     (window, number)
 }
 
-/// The ends of digest and message.
 async fn ended_as(bench: &Bench, window: &Window) -> (Option<DigestOutcome>, MessageState) {
     let message = bench.store.message(window.digest_id).await.unwrap().unwrap();
     (bench.outcome(window).await, message.state)

@@ -1,4 +1,4 @@
-//! Orphaned digests: the run that claimed them was terminated, and its call came through later.
+//! Orphaned digests: their run was terminated, and its call arrived later.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn window(n: i64) -> Window {
     window_of(&key("ann"), n)
 }
 
-/// Claims two events for a run that is gone.
+/// Claims two events for a terminated run.
 async fn left_behind(bench: &Bench, window: Window) -> Window {
     bench.claim(&window, &events(&["a", "b"]), at(1)).await;
     window

@@ -1,4 +1,4 @@
-//! Listings of the ledger: filters, pages and the indexes that they read.
+//! Ledger listings: filters, pages, and the indexes they use.
 
 use jiff::Timestamp;
 use tidings_model::{
@@ -223,7 +223,7 @@ pub async fn pages_of_audit_entries_neither_repeat_nor_leave_out_a_row(bench: &B
     assert_eq!(listed, ["e", "d", "c", "b", "a"]);
 }
 
-/// Statements of listings, and an index that each of them reads.
+/// Listing statements, each with an index it must use.
 const READS: &[(StatementVariants, &str)] = &[
     (same(listings::ONE), "digests"),
     (same(listings::ALL), "digests_by_age"),

@@ -1,4 +1,4 @@
-//! Single messages: the same outbox, the same attempts, and an end of their own.
+//! Single messages: the same outbox and attempts as digests, but their own end.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ impl Bench {
         self.record(key).await.state
     }
 
-    /// Begins an attempt that must be let go: (number, ambiguous).
+    /// Begins an attempt that must be allowed. Returns (number, ambiguous).
     async fn go(&self, key: &MessageKey) -> (u32, u32) {
         match self.store.begin_attempt(key.message_id(), "relay", Duration::ZERO, at(200)).await.unwrap() {
             AttemptStart::Proceed { number, ambiguous, .. } => (number, ambiguous),

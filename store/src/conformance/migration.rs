@@ -1,4 +1,4 @@
-//! A database that has not this version's tables.
+//! A database without this version's tables.
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 

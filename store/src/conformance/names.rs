@@ -1,4 +1,4 @@
-//! Digest types and tenants with another name: each "no" holds under every name that it was given under, until it is ended.
+//! Renamed digest types and tenants: each refusal holds under every name, until it is ended.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,7 +33,7 @@ use crate::{
     waiting::WAITING_RETRACTED,
 };
 
-/// The digest type `activity` is `news` now, and the tenant `acme` is `initech`.
+/// Renames the digest type `activity` to `news`, and the tenant `acme` to `initech`.
 async fn rename(bench: &Bench) {
     let was = |was: &str, today: &str| BTreeMap::from([(was.to_owned(), today.to_owned())]);
     let names = FormerNames { digests: was("activity", "news"), tenants: was("acme", "initech") };
@@ -43,7 +43,7 @@ async fn rename(bench: &Bench) {
     bench.store.put_names(&names, &tables).await.unwrap();
 }
 
-/// A file that has tables of both names.
+/// A file with tables for both names.
 async fn part(bench: &Bench) {
     let two = |a: &str, b: &str| BTreeSet::from([a.to_owned(), b.to_owned()]);
     let tables =
@@ -53,7 +53,7 @@ async fn part(bench: &Bench) {
     }
 }
 
-/// Ann's key under today's names.
+/// Ann's key under the current names.
 fn today() -> Key {
     Key { tenant: "initech".into(), digest_type: "news".into(), ..key("ann") }
 }
@@ -104,7 +104,7 @@ pub async fn of_choices_under_several_names_the_latest_counts_and_their_revision
     assert_eq!(stored(again.unwrap()), Some((revision, false)));
 }
 
-/// The revision, and whether something changed; `None`: another change came first.
+/// The revision, and whether something changed; `None` on a conflict.
 fn stored(put: PreferencesPut) -> Option<(u64, bool)> {
     match put {
         PreferencesPut::Stored { revision, changed } => Some((revision, changed)),

@@ -1,4 +1,4 @@
-//! Notices: each is written with its fact, waits in the order of its lane, and ends once.
+//! Each notice is written with its fact, waits in its lane's order, and ends once.
 
 use std::collections::BTreeSet;
 
@@ -46,7 +46,6 @@ async fn subscribe(bench: &Bench, subscriptions: &[WebhookSubscription]) {
     bench.store.subscribe(subscriptions, true).await.unwrap();
 }
 
-/// Everything, to `crm`.
 async fn subscribe_to_all(bench: &Bench) {
     subscribe(bench, &[subscription("crm", &NoticeType::ALL, None, None)]).await;
 }
@@ -55,7 +54,7 @@ async fn ready(bench: &Bench, name: &str, seconds: i64) -> Vec<PendingNotice> {
     bench.store.ready_notices(name, 100, at(seconds)).await.unwrap()
 }
 
-/// The notices that are ready: type, user, outcome and reason.
+/// The ready notices: type, user, outcome and reason.
 async fn words(bench: &Bench, name: &str) -> Vec<String> {
     let words = |notice: PendingNotice| {
         let parts = [&Some(notice.about.user), &notice.about.outcome, &notice.about.reason];
@@ -69,7 +68,7 @@ async fn settle(bench: &Bench, settled: DeliveryOutcomes, seconds: i64) -> u64 {
     bench.store.settle_notices("crm", &settled, at(seconds)).await.unwrap()
 }
 
-/// Withdraws the consent of these users.
+/// Withdraws these users' consent.
 async fn unsubscribe(bench: &Bench, users: &[&str], seconds: i64) {
     for user in users {
         bench.store.put_consent(&key(user), false, &entry(seconds, "recipient", "withdraw")).await.unwrap();
@@ -361,7 +360,7 @@ pub async fn notices_go_with_the_person_whom_they_are_about(bench: &Bench) {
     assert_eq!(users(bench, 9).await, ["bo"]);
 }
 
-/// Only PostgreSQL has two writers at once.
+/// Only PostgreSQL has two concurrent writers.
 pub async fn a_fact_that_is_committed_after_a_later_one_is_not_passed_over(bench: &Bench) {
     subscribe_to_all(bench).await;
     let Behind::Postgres { pool, .. } = &bench.behind else { return };

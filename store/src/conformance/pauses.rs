@@ -1,4 +1,4 @@
-//! Operators' pauses of tenants and digest types.
+//! Operators' pauses.
 
 use futures::future::join_all;
 use tidings_model::{

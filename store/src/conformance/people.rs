@@ -146,7 +146,7 @@ impl Bench {
         assert!(self.store.put_delivery_event(&event, 5, at(301)).await.unwrap().is_some());
     }
 
-    /// All rows of a part about ann, in pages of this size.
+    /// All rows of one kind about ann, in pages of this size.
     pub(super) async fn held(&self, part: PersonRowKind, limit: u32) -> Vec<Value> {
         let person = self.store.person(&ann()).await.unwrap();
         let mut rows = Vec::new();
@@ -166,7 +166,7 @@ impl Bench {
     }
 }
 
-/// Something of each kind about ann, and the same about bo. The texts of ann contain `MARK`.
+/// Something of each kind about ann (with `MARK` in her texts) and about bo.
 pub async fn everything(bench: &Bench) {
     for (user, address) in [("ann", "Ann.Mark@example.com"), ("bo", "bo@example.com")] {
         let person = Recipient { name: format!("{user} MARK"), ..recipient(user, address) };
@@ -181,7 +181,7 @@ pub async fn everything(bench: &Bench) {
     }
 }
 
-/// A sent digest, one that is open, a returned one, a single message, a report, a retract and a dead letter.
+/// Digests (sent, open, returned), a single message, a report, a retract and a dead letter.
 async fn about(bench: &Bench, key: &Key, address: &str, mark: &str) {
     let told = |ids: &[&str]| {
         let mut events = events(ids);

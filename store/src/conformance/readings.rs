@@ -1,4 +1,4 @@
-//! The openings and clicks of recipients, for the decision to adapt a cadence.
+//! Recipients' opens and clicks, for adapting a cadence.
 
 use sqlx::Executor as _;
 use tidings_model::{
@@ -17,7 +17,7 @@ use super::{
     ends, events, window_of,
 };
 
-/// Sends the `n`th digest of ann at the second `n`, with or without a picture that counts.
+/// Sends ann's `n`th digest at second `n`, with or without a tracking image.
 async fn send(bench: &Bench, n: i64, counted: bool) -> Uuid {
     let window = window_of(&key_of("acme", "ann"), n);
     let id = window.digest_id;

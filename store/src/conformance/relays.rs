@@ -1,4 +1,4 @@
-//! Breakers of relays, changed by several workers at the same time.
+//! Concurrent changes to circuit breakers.
 
 use futures::future::join_all;
 use jiff::Timestamp;

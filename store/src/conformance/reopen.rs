@@ -1,4 +1,4 @@
-//! A digest that came to nothing, or that a terminated run left behind, is taken up again (rule 30).
+//! Reopens a digest that ended without an email, or was left by a terminated run (rule 30).
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Retention: rows past their age leave the store, into the archive if there is one, and no other row does.
+//! Retention moves old rows into the archive, if there is one, and touches no others.
 
 use std::{collections::BTreeSet, fs, io, path::Path};
 
@@ -20,7 +20,7 @@ use tidings_model::{
 use super::{Bench, at, closed, ends, event, events, key, message, window, window_of};
 use crate::archive::Archive;
 
-/// Time at which `over` closes [`Bench::rendered`] digests.
+/// When `over` closes [`Bench::rendered`] digests.
 const CLOSED: i64 = 300;
 
 fn old(kind: RetentionKind, seconds: i64) -> RetentionCutoff {
@@ -42,7 +42,7 @@ async fn over(bench: &Bench, window: &Window, ids: &[&str], outcome: DigestOutco
     bench.store.close_digest(closing).await.unwrap();
 }
 
-/// No window is open that may need a retract.
+/// As without open windows that may need a retract.
 async fn purge(bench: &Bench, cutoff: RetentionCutoff, limit: u32, archive: Option<&Archive>) -> PurgeAnswer {
     let mut expiries = Vec::new();
     if cutoff.kind == RetentionKind::Retracts {
@@ -52,7 +52,7 @@ async fn purge(bench: &Bench, cutoff: RetentionCutoff, limit: u32, archive: Opti
     bench.store.purge(cutoff, limit, archive, &expiries, at(9_000)).await.unwrap()
 }
 
-/// Batch by batch, until nothing is left: how many rows that were.
+/// Purges batch by batch until nothing is left. Returns the number of rows.
 async fn purge_all(bench: &Bench, cutoff: RetentionCutoff, archive: Option<&Archive>) -> u64 {
     let mut purged = 0;
     loop {
@@ -85,7 +85,6 @@ fn archive() -> (TempDir, Archive) {
     (folder, archive)
 }
 
-/// All lines of all files.
 fn archived(folder: &Path) -> Vec<Value> {
     let entries = |folder: &Path| fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
     let files = entries(folder).into_iter().flat_map(|day| entries(&day));
@@ -443,7 +442,7 @@ pub async fn dead_letters_go_and_what_must_stay_stays(bench: &Bench) {
     assert_eq!(bench.value("SELECT CAST(COUNT(*) AS TEXT) FROM digests").await, "1");
 }
 
-/// A long window has one digest for all that is taken back from it, at any time.
+/// All events excluded from a long window, at any time, go to one digest.
 pub async fn what_is_taken_back_later_goes_as_well(bench: &Bench) {
     let retracts = ["a", "b"].map(|id| Retract::Event(id.into()));
     bench.store.put_retracts(&key("ann"), &retracts, at(1)).await.unwrap();

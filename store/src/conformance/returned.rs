@@ -1,4 +1,4 @@
-//! Events that failed digests returned to their key (rule 25).
+//! Events which failed digests returned to their key (rule 25).
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use tidings_model::{
 
 use super::{Bench, at, closed, ends, events, key, message, shown, window, window_of};
 
-/// Claims the window with these events, and lets its last attempt fail.
+/// Claims the window with these events; its last attempt fails.
 async fn fail(bench: &Bench, window: &Window, ids: &[&str]) {
     bench.claim(window, &events(ids), at(1)).await;
     bench.store.put_message(&message(window, "first"), None).await.unwrap();

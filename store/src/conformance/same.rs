@@ -1,4 +1,4 @@
-//! Both stores tell the same of the same events.
+//! Both stores give the same results for the same events.
 
 use proptest::{prelude::*, sample::select, strategy::ValueTree, test_runner::TestRunner};
 use tidings_model::Event;

@@ -1,4 +1,4 @@
-//! Statistics: undelivered digests, and the ends, reports and dead letters of a span.
+//! Statistics: undelivered digests, and the span's ends, reports and dead letters.
 
 use jiff::Timestamp;
 use tidings_model::{
@@ -145,7 +145,7 @@ pub async fn reports_dead_letters_and_suppressions_count_by_relay_reason_and_ten
     assert_eq!(statistics(bench, Some("other"), at(0), at(500)).await.suppressed, []);
 }
 
-/// Records a delivery event of each kind about the window's message.
+/// Records one delivery event per kind about the window's message.
 async fn report(bench: &Bench, sent: &tidings_model::window::Window, kinds: &[ReportKind], received_at: Timestamp) {
     for &kind in kinds {
         let report = DeliveryReport::new(kind, at(300));

@@ -1,4 +1,4 @@
-//! Threads of messages about one entity.
+//! Message threads about one entity.
 
 use tidings_model::{
     attempt::AttemptClass,
@@ -9,7 +9,6 @@ use uuid::Uuid;
 
 use super::{Bench, at, ends, event, key, message, window};
 
-/// The message of the `n`th digest of a thread.
 fn threaded(n: i64, thread: Uuid) -> (Window, OutboxMessage) {
     let window = window(n);
     let message =
@@ -18,7 +17,7 @@ fn threaded(n: i64, thread: Uuid) -> (Window, OutboxMessage) {
 }
 
 impl Bench {
-    /// Claims the `n`th digest, which has one event, with its message.
+    /// Claims a thread's `n`th digest, with one event and its message.
     async fn claimed_in_thread(&self, n: i64, thread: Uuid) -> Window {
         let (window, message) = threaded(n, thread);
         let events = [event(&format!("e{n}"))];
@@ -40,7 +39,7 @@ impl Bench {
         self.ended(&window, number, ends(class, outcome)).await;
     }
 
-    /// The first message before that of the `n`th digest.
+    /// The first message before the `n`th digest's own.
     async fn first(&self, thread: Uuid, n: i64) -> Option<String> {
         self.store.first_of_thread(thread, &window(n)).await.unwrap()
     }

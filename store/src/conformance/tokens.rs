@@ -1,4 +1,4 @@
-//! The tokens of the api.
+//! API tokens.
 
 use jiff::civil::date;
 use tidings_model::api_token::{TokenRecord, TokenScope};

@@ -1,4 +1,4 @@
-//! Runs that no code of ours brings to an end, and the sweep that finds them.
+//! Runs our code will not finish, and the sweep that finds them.
 
 use futures::future::join_all;
 use jiff::Timestamp;
@@ -32,7 +32,7 @@ async fn open(bench: &Bench, runs: &[FoundRun], are_all: bool, seconds: i64) {
     bench.store.put_open_runs(runs, are_all, QUEUE, at(seconds)).await.unwrap();
 }
 
-/// The runs that are due, with their tries.
+/// The due runs, with their tries.
 async fn due(bench: &Bench, seconds: i64) -> Vec<(String, u32)> {
     let due = bench.store.due_runs(10, at(seconds)).await.unwrap();
     due.into_iter().map(|due| (due.run.id.run_id, due.tries)).collect()
@@ -43,7 +43,6 @@ async fn resolve(bench: &Bench, run: &FoundRun, resolution: RunResolution, secon
     bench.store.resolve_run(run, QUEUE, resolution, Some(&entry), at(seconds)).await.unwrap();
 }
 
-/// The ids of the runs in the list.
 async fn listed(bench: &Bench, tenant: Option<&str>) -> Vec<String> {
     let listed = bench.store.troubled_runs(tenant, 10).await.unwrap();
     listed.into_iter().map(|listed| listed.run.id.run_id).collect()

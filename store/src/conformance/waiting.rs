@@ -1,4 +1,4 @@
-//! A message that waits is made again until an attempt has passed the dot (rule 60).
+//! A waiting message is rendered again until an attempt has passed the dot (rule 60).
 
 use std::collections::BTreeSet;
 
@@ -36,18 +36,18 @@ impl Bench {
         self.store.retract_reach(&retracts, at(160)).await.unwrap()[0].reach
     }
 
-    /// Takes out what a retract covers, and what is of a category that is `off`.
+    /// Removes retracted events, and those in categories that are `off`.
     async fn withdrawn(&self, window: &Window, off: &[&str]) -> RemovedEvents {
         self.store.withdraw_events(window, &ids(off), &NONE, at(160)).await.unwrap().unwrap()
     }
 
-    /// Makes the message of this epoch again, and answers with its next one.
+    /// Renders this epoch's message again. Returns the next epoch.
     async fn remade(&self, window: &Window, body: &str, epoch: u64) -> Option<u64> {
         let message = OutboxMessage { made_at: at(170), made_from: "again".into(), ..message(window, body) };
         self.store.remake_message(&message, epoch, "because", at(170)).await.unwrap()
     }
 
-    /// The number of entries of the audit trail about messages that were made again, and the reason.
+    /// The number of audit entries about messages rendered again, and their reason.
     async fn remakes(&self) -> String {
         let entries = "SELECT CAST(COUNT(*) AS TEXT) || COALESCE(MIN(why), '') FROM audit WHERE action = 'remake'";
         self.value(entries).await

@@ -1,4 +1,4 @@
-//! Dead letters of webhooks: listed, read, emitted once, and erased with the person that they are about.
+//! Webhook dead letters: listed, read, emitted once, and erased with their person.
 
 use futures::future::join_all;
 use tidings_model::{
@@ -29,7 +29,7 @@ const ENTRIES: &str = "SELECT CAST(COUNT(*) AS TEXT) FROM audit WHERE action = '
 const REPORTS: &str = "SELECT CAST(COUNT(*) AS TEXT) FROM delivery_events";
 
 impl Bench {
-    /// Buries a letter that names this message.
+    /// Buries a letter naming this message.
     async fn bury_part(&self, relay: &str, n: u8, of: Uuid, seconds: i64) {
         let letter = UnusablePart {
             reason: "is no event".into(),

@@ -1,4 +1,4 @@
-//! Requests of webhooks: each is recorded as a whole, once, and in any order.
+//! Webhook requests are recorded as a whole, once, in any order.
 
 use std::collections::BTreeSet;
 
@@ -44,7 +44,7 @@ impl Bench {
         self.store.put_webhook_request(request, MOST, at(seconds)).await.unwrap()
     }
 
-    /// The effects of a request whose token is none or good.
+    /// The effects of a request without a token, or with a valid one.
     async fn requested(&self, request: &WebhookRequest) -> Vec<Option<EventEffect>> {
         match self.request(request, 5_000).await {
             RequestRecorded::Events(recorded) => recorded.into_iter().map(Result::ok).collect(),
@@ -78,7 +78,7 @@ pub async fn a_request_is_recorded_as_a_whole_and_once(bench: &Bench) {
     assert_eq!((bench.value(REPORTS).await, bench.value(LETTERS).await), ("3".into(), "2".into()));
 }
 
-/// In a time that a request has: what the effects read is read once, and not for each report.
+/// Fast enough for one request: inputs for the effects are read once, not per report.
 pub async fn a_thousand_reports_about_one_message_have_the_effects_of_the_first_and_the_last(bench: &Bench) {
     const MANY: i64 = 1_000;
     let ann = bench.sent_digest("ann", 0).await;

@@ -1,5 +1,5 @@
-//! Late and repeated calls: an activity that timed out may still run, at any later moment, at the same time as
-//! its successor.
+//! Late and repeated calls: a timed-out activity may still run at any later time, even concurrently with its
+//! successor.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tidings_model::{
 
 use super::{Bench, at, closed, end, ends, events, message, window};
 
-/// The calls of one digest's life, in order.
+/// The calls in one digest's life, in order.
 #[derive(Clone, Copy, Debug)]
 enum Call {
     Stash,
@@ -25,7 +25,7 @@ enum Call {
 
 const LIFE: [Call; 6] = [Call::Stash, Call::Claim, Call::PutMessage, Call::Begin, Call::Dot, Call::End];
 
-/// Makes a call of the life whose attempt is `number`, and answers with the number of an attempt that it began.
+/// Makes a call in the life with attempt `number`. Returns the number of any attempt it began.
 async fn make(bench: &Bench, window: &Window, call: Call, number: u32) -> Option<u32> {
     let id = window.digest_id;
     match call {
@@ -65,7 +65,8 @@ async fn make(bench: &Bench, window: &Window, call: Call, number: u32) -> Option
     None
 }
 
-/// Lives a whole life, with zombies of earlier calls after the given steps. The life's own attempt is the first.
+/// Lives a whole life, with zombies of earlier calls after the given steps. The life's own attempt comes
+/// first.
 async fn live(bench: &Bench, window: &Window, zombies: &[(usize, Call)]) {
     for (step, call) in LIFE.into_iter().enumerate() {
         make(bench, window, call, 1).await;

@@ -1,4 +1,4 @@
-//! Rows about a person, page by page, in the archive's format.
+//! Rows about a person by page, in the archive's format.
 
 use std::collections::BTreeSet;
 
@@ -176,7 +176,7 @@ impl<D: Dialect> SqlStore<D> {
     }
 }
 
-/// Where a page begins. The default is smaller than any number or time in a row.
+/// The default is smaller than any number or time in a row.
 fn place_after(page: &PageRequest<RowPlace>) -> RowPlace {
     page.after.clone().map_or((i64::MIN, String::new()), |PageCursor(place)| place)
 }

@@ -171,7 +171,7 @@ impl<D: Dialect> SqlStore<D> {
         Ok(retired)
     }
 
-    /// Takes the retracts named by the expiries, and marks the others of these keys as needed now.
+    /// Takes the retracts named by the expiries, and marks these keys' others as needed now.
     pub(crate) async fn old_retracts(
         connection: &mut D::Connection,
         before: Timestamp,
@@ -227,8 +227,8 @@ impl<D: Dialect> SqlStore<D> {
         query(Self::skip_locked(&lines.select_columns(statement))).bind(before)
     }
 
-    /// For numbered rows. These are not archived, because the ledger has the same events and facts, and will
-    /// be archived itself.
+    /// For numbered rows. Not archived, because the ledger has the same events and facts, and is archived
+    /// itself.
     pub(crate) async fn numbered_rows(
         connection: &mut D::Connection,
         statement: &str,
@@ -245,7 +245,7 @@ impl<D: Dialect> SqlStore<D> {
         })
     }
 
-    /// Locks the message first and then its digest. This cannot deadlock, because the call waits for no lock.
+    /// Locks the message, then its digest. This cannot deadlock, because the call waits for no lock.
     pub(crate) async fn old_messages(
         connection: &mut D::Connection,
         before: Timestamp,
@@ -281,7 +281,7 @@ impl<D: Dialect> SqlStore<D> {
         Ok(lines::message_json(&record, message, &attempts))
     }
 
-    /// Locks the selected rows, and skips rows locked by another transaction.
+    /// Locks the selected rows, skipping those locked by another transaction.
     fn skip_locked(statement: &str) -> AssertSqlSafe<String> {
         AssertSqlSafe(format!("{statement}{}", D::SKIP_LOCKED))
     }

@@ -30,7 +30,7 @@ pub trait ColumnValue: Sized {
 /// Reads the column `name`.
 ///
 /// # Errors
-/// The row has no such column, or its value cannot be read. The error contains the column and the value.
+/// The row has no such column, or its value cannot be read. The error names the column and the value.
 pub fn column<'r, R, T>(row: &'r R, name: &str) -> sqlx::Result<T>
 where
     R: Row,
@@ -49,8 +49,8 @@ where
     Ok(column::<_, Option<String>>(row, name)?.unwrap_or_default())
 }
 
-/// Declares a struct of columns and how to read it from a row, like `#[derive(sqlx::FromRow)]`. The derive
-/// would make the build compile SQLx and its drivers a second time.
+/// Declares a struct of columns and how to read it from a row, like `#[derive(sqlx::FromRow)]`, which would
+/// make the build compile SQLx and its drivers a second time.
 macro_rules! row {
     ($(#[$meta:meta])* $vis:vis struct $name:ident { $($(#[$field_meta:meta])* $field:ident: $type:ty,)+ }) => {
         $(#[$meta])*

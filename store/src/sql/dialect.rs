@@ -17,7 +17,7 @@ pub struct ServerSession {
     pub started: String,
 }
 
-/// A database for the store. The bounds list the types allowed for parameters and columns.
+/// A database for the store. The bounds list the types of parameters and columns.
 pub trait Dialect:
     sqlx::Database<Arguments: IntoArguments<Self>>
     + for<'c> ImpliedBound<&'c mut <Self as sqlx::Database>::Connection, Is: Executor<'c, Database = Self>>
@@ -31,11 +31,11 @@ pub trait Dialect:
     const BEGIN_WRITE: &'static str;
     /// Begins a transaction that reads one consistent state.
     const BEGIN_READ: &'static str;
-    /// A suffix for queries: locks the rows for this transaction and skips rows locked by others.
+    /// A suffix for queries: locks the rows for this transaction, skipping rows locked by others.
     const SKIP_LOCKED: &'static str;
     const EACH_OF_1: &'static str;
 
-    /// `true` if the database is another process and may close a connection.
+    /// The database is another process and may close a connection.
     const HANGS_UP: bool;
 
     fn prepare_connection(
@@ -64,8 +64,8 @@ pub trait SqlValue<D: sqlx::Database>: Type<D> + for<'q> Encode<'q, D> + for<'r>
 impl<D: sqlx::Database, T: Type<D> + for<'q> Encode<'q, D> + for<'r> Decode<'r, D>> SqlValue<D> for T {}
 
 /// Makes a bound on another type, `Implies<i64, Is: Bound>`, part of a trait's own bounds, so users need not
-/// repeat it. This works because the compiler applies the bounds on a supertrait's associated type `Is` to
-/// `T`, as the two are equal.
+/// repeat it. Works because the compiler applies the bounds on a supertrait's associated type `Is` to `T`, as
+/// the two are equal.
 pub trait ImpliedBound<T>: SameType<T, Is = T> {}
 
 impl<D: ?Sized, T> ImpliedBound<T> for D {}

@@ -7,7 +7,7 @@ use tidings_model::{inbox::InboxItem, records::FirstAttempt};
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
-/// Waiting attempts, each with its time. The result is `true` if the attempt may send the dot.
+/// Waiting attempts, each with its time. `true` means the attempt may send the dot.
 pub type CommitQueue = GroupCommit<(PendingCommit, Timestamp), bool>;
 pub type ArrivalQueue = GroupCommit<InboxArrival, ()>;
 

@@ -52,7 +52,7 @@ BEGIN
     END LOOP;
 END $$";
 
-/// The oldest supported PostgreSQL version, in the format of `server_version_num`.
+/// The oldest supported version, in the format of `server_version_num`.
 const OLDEST: i32 = 130_000;
 
 impl SqlStore<sqlx::Postgres> {
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
     use crate::{BreakerStore as _, InboxStore as _, Ledger as _, PostgresStore, conformance::schema_url};
 
-    /// A proxy to `server`. After a signal its open connections stay open and silent.
+    /// A proxy to `server`. After a signal, open connections stay open but silent.
     async fn proxy_to(server: String, gone: watch::Receiver<()>) -> u16 {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -191,7 +191,7 @@ mod tests {
         assert!([130_000, 150_014, 180_000].into_iter().all(|version| check_supported(version).is_ok()));
     }
 
-    /// As with a role that has the four rights on rows.
+    /// As for a role that may only read and write rows.
     #[tidings_needs::needs(postgres)]
     #[tokio::test]
     async fn a_migration_with_nothing_to_do_needs_no_right_to_make_tables() {
@@ -234,7 +234,7 @@ mod tests {
         raw_sql(sqlx::AssertSqlSafe(format!("DROP SCHEMA {schema} CASCADE"))).execute(&direct).await.unwrap();
     }
 
-    /// A store whose connections the network can forget, by the sender, and its schema.
+    /// A store with its schema. The sender makes the network drop its connections.
     async fn behind_a_proxy(url: &str) -> (PostgresStore, watch::Sender<()>) {
         let mut by_proxy = url::Url::parse(url).unwrap();
         let server = format!("{}:{}", by_proxy.host_str().unwrap(), by_proxy.port().unwrap_or(5432));

@@ -12,7 +12,7 @@ use crate::{Result, StoreError, error::NOT_MIGRATED};
 
 pub type MigrationStep = (i64, &'static str, &'static str);
 
-/// One database's migrations, oldest first, from the folder `migrations/DATABASE`.
+/// A database's migrations, oldest first, from the folder `migrations/DATABASE`.
 macro_rules! migrations {
     ($database:literal) => {
         migrations![

@@ -6,7 +6,6 @@ use std::str::FromStr;
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use tidings_model::host_name::is_this_machine;
 
-/// How a connection to PostgreSQL is secured (rule 53).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PostgresTransport {
     /// A local socket, or a host with only loopback addresses.
@@ -19,8 +18,7 @@ pub enum PostgresTransport {
 }
 
 impl PostgresTransport {
-    /// The transport for `postgres://...`, or `None` if the URL is invalid. This uses DNS if no `sslmode`
-    /// decides.
+    /// The transport for `postgres://...`, or `None` for an invalid URL. Uses DNS if no `sslmode` decides.
     #[must_use]
     pub fn from_url(url: &str) -> Option<Self> {
         Some(Self::of_options(&PgConnectOptions::from_str(url).ok()?))
@@ -38,8 +36,7 @@ impl PostgresTransport {
     }
 }
 
-/// Parses the URL. Beyond this machine, `prefer` and `allow` become `require`, because an attacker could
-/// otherwise strip TLS.
+/// Beyond this machine, `prefer` and `allow` become `require`, because an attacker could otherwise strip TLS.
 pub(crate) fn connect_options(url: &str) -> sqlx::Result<PgConnectOptions> {
     let options = PgConnectOptions::from_str(url)?;
     Ok(match PostgresTransport::of_options(&options) {

@@ -1,4 +1,5 @@
-//! Decides the next step, and when the open window is due. Pure functions of state and time.
+//! Decides the next step, and when the open window is due. Pure functions of state and
+//! time (rules 7 and 18).
 
 use std::time::Duration;
 

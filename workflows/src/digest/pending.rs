@@ -1,4 +1,4 @@
-//! Events in workflow state, waiting for their window's claim.
+//! Events in workflow state, waiting for their window's claim (rule 5).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

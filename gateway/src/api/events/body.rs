@@ -38,7 +38,7 @@ pub(crate) enum BodyFormat {
 }
 
 impl BodyFormat {
-    /// Reads `Content-Type`. If it is missing, this is JSON.
+    /// JSON if there is no `Content-Type`.
     pub fn from_headers(headers: &HeaderMap) -> Result<Self, ApiRefusal> {
         match body::media_type(headers).as_str() {
             JSON => Ok(Self::Json),
@@ -194,7 +194,6 @@ mod zstd_tests {
         MAGIC.into_iter().chain([0, window]).chain((0..blocks).flat_map(block)).collect()
     }
 
-    /// A frame that a reader leaves out.
     fn skippable(content: &[u8]) -> Vec<u8> {
         let length = u32::try_from(content.len()).unwrap().to_le_bytes();
         [&0x184d_2a50_u32.to_le_bytes(), &length, content].concat()

@@ -59,7 +59,7 @@ fn time_schema(description: &str) -> Value {
     json!({"type": "string", "format": "date-time", "description": description})
 }
 
-/// JSON schema of the message `Event` in `proto/tidings/v1/event.proto`.
+/// Message `Event` in `proto/tidings/v1/event.proto`.
 fn event_schema() -> Value {
     let count = json!({"type": "integer", "format": "int64"});
     let properties = json!({
@@ -91,7 +91,7 @@ fn event_schema() -> Value {
     })
 }
 
-/// JSON schema of the message `Retract` in `proto/tidings/v1/event.proto`.
+/// Message `Retract` in the same file.
 fn retract_schema() -> Value {
     let properties = json!({
         "tenant": id_schema("The tenant; that of the token if it is missing."),

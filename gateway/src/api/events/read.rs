@@ -104,7 +104,7 @@ fn check_size(json: &[u8]) -> Result<(), InvalidField> {
     request_body::bound_values(json, VALUES).map_err(|problem| InvalidField { field: String::new(), problem })
 }
 
-/// Reads the id of an item that is wrong elsewhere, so that a producer can tell which one was refused. Empty if it has none.
+/// Reads the id of a rejected item, so that its producer can find it. Empty if there is none.
 fn id_of(json: &[u8]) -> String {
     #[derive(Deserialize)]
     struct Identified {
@@ -199,7 +199,7 @@ mod tests {
         }
     }
 
-    /// Checks by settings with the digest type `activity`.
+    /// With the digest type `activity`.
     fn checks<'a>(caller: &'a ApiCaller, key: Option<&'a str>) -> ItemChecks<'a> {
         static SETTINGS: LazyLock<Settings> = LazyLock::new(|| {
             let activity = DigestSettings::new("activity", Cadence::Never);
@@ -282,7 +282,7 @@ mod tests {
         assert_eq!(read.iter().map(|read| read.result.is_ok()).collect::<Vec<_>>(), [true, false, true]);
     }
 
-    /// The table of the model, sent to this door: what is not an event by itself would spoil no other one.
+    /// The model's table of invalid events: none of them affects another event.
     #[test]
     fn each_refusal_names_its_field_in_our_words() {
         #[derive(Deserialize)]

@@ -28,7 +28,7 @@ pub(super) enum SignatureAlgorithm {
 }
 
 impl SignatureAlgorithm {
-    /// Looks up an algorithm by its `alg` header. Ed25519 has a second name since RFC 9864.
+    /// Ed25519 has a second name since RFC 9864.
     pub fn named(name: &str) -> Option<Self> {
         match name {
             "RS256" => Some(Self::Rs256),

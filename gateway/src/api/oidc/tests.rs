@@ -1,4 +1,4 @@
-//! Access tokens of a real issuer on a socket: what is let in, what is refused, and when the issuer is asked for its keys.
+//! Access tokens of an issuer on a real socket: which are accepted, and when its keys are fetched.
 
 use std::{sync::Arc, time::Duration};
 
@@ -31,7 +31,7 @@ mod reading;
 
 use desk::{Desk, Pair, described, text, unsigned};
 
-/// An issuer with one key, and an api that trusts the issuer.
+/// An issuer with one key, and an API that trusts it.
 struct Env {
     desk: Desk,
     pair: Pair,
@@ -72,7 +72,7 @@ impl Env {
         claims(&self.desk.url)
     }
 
-    /// A token that differs from a right one in these fields of header and claims; null removes a field.
+    /// A valid token with these fields of header and claims merged in; null removes a field.
     fn token(&self, header: &Value, claims: &Value) -> String {
         self.pair.sign(&edited(self.header(), header), &edited(self.claims(), claims))
     }
@@ -95,7 +95,7 @@ impl Env {
         answer(&self.router, Request::get(path), token, String::new()).await
     }
 
-    /// Makes the last reading of the keys this much older.
+    /// Ages the last fetch of the keys.
     fn pass(&self, time: Duration) {
         let mut known = self.issuer.lock_keys();
         known.asked = known.asked.map(|asked| asked.checked_sub(time).unwrap());
@@ -176,7 +176,6 @@ async fn a_token_within_the_rules_of_rfc_9068_is_let_in() {
     }
 }
 
-/// Wrong tokens by what is wrong with them.
 fn wrong_tokens(env: &Env) -> Vec<(TokenError, String)> {
     let now = Timestamp::now().as_second();
     let header = |refused, header: Value| (refused, env.token(&header, &json!({})));
@@ -250,7 +249,7 @@ async fn each_wrong_token_is_refused_and_the_answer_does_not_tell_why() {
     }
 }
 
-/// What Keycloak 26, hydra and zitadel write unless they are told otherwise.
+/// Keycloak 26, Hydra and Zitadel do this by default.
 #[tokio::test]
 async fn a_jwt_of_any_type_counts_where_it_is_configured_and_no_id_token() {
     let pair = Pair::rsa();

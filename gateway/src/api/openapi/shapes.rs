@@ -1,8 +1,8 @@
-//! Gives schemas the shapes that generators of clients understand.
+//! Gives schemas the shapes that client generators understand.
 //!
-//! serde's `flatten` and `tag` become an `allOf` and a `oneOf`. Of eleven generators that were tried in November 2026, seven made clients
-//! of these that refuse good answers, lose them or do not compile. One flat object works with all of them, and so the document has no
-//! other: fields that only some of the alternatives have are not required.
+//! serde's `flatten` and `tag` become an `allOf` and a `oneOf`. In November 2026 we tried eleven generators: with
+//! these, the clients of seven reject or lose valid responses, or do not compile. One flat object works with all of
+//! them, so the document has nothing else. Fields which only some alternatives have are not required.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,8 +12,8 @@ type Schemas = BTreeMap<String, Value>;
 
 const PREFIX: &str = "#/components/schemas/";
 
-/// Flattens the schemas, drops those that neither a path nor a problem needs, and leaves room for more fields in answers: a generated
-/// client must not fail when a later version adds one.
+/// Flattens the schemas, and drops those used by no path or problem. Responses allow additional fields, because a
+/// generated client must not fail when a later version adds one.
 pub(super) fn shaped(schemas: &Schemas, paths: &Map<String, Value>) -> Schemas {
     let flat: Schemas = schemas.iter().map(|(name, schema)| (name.clone(), flattened(schema, schemas))).collect();
     let (mut used, mut sent) = (BTreeSet::from(["Problem".to_owned()]), BTreeSet::new());
@@ -26,11 +26,11 @@ pub(super) fn shaped(schemas: &Schemas, paths: &Map<String, Value>) -> Schemas {
     shaped
 }
 
-/// The ways in which a schema has others as parts.
+/// How a schema combines others.
 enum Parts<'a> {
-    /// Fields of all parts.
+    /// The fields of all.
     All(&'a [Value]),
-    /// Fields of one of the parts.
+    /// The fields of one.
     One(&'a [Value]),
 }
 
@@ -38,12 +38,12 @@ fn parts(schema: &Value) -> Option<Parts<'_>> {
     if let Some(all) = schema["allOf"].as_array() {
         return Some(Parts::All(all));
     }
-    // A type or null is no union: each generator has a word for it.
+    // A type or null is not a union: each generator supports it.
     let one = schema["oneOf"].as_array()?;
     one.iter().all(|part| part["type"] != "null").then_some(Parts::One(one))
 }
 
-/// Makes one object of a schema with parts, and of each such schema within it.
+/// Also flattens nested schemas.
 fn flattened(schema: &Value, schemas: &Schemas) -> Value {
     let Some(parts) = parts(schema) else {
         let mut schema = schema.clone();
@@ -82,7 +82,7 @@ fn flattened(schema: &Value, schemas: &Schemas) -> Value {
     object
 }
 
-/// Adds the values of another tag to those of the first.
+/// Merges the values of two tags.
 fn add_values(known: &mut Value, other: &Value) {
     let values = known.get_mut("enum").and_then(Value::as_array_mut);
     if let (Some(values), Some(others)) = (values, other["enum"].as_array()) {
@@ -91,7 +91,7 @@ fn add_values(known: &mut Value, other: &Value) {
     }
 }
 
-/// Refers to the schema that lists the same values. Python's generators give a nameless list the name that this schema has.
+/// References the schema with the same values, because Python's generators would give a nameless list its name.
 fn name_values(field: &mut Value, schemas: &Schemas) {
     let values = |schema: &Value| -> Option<BTreeSet<String>> {
         schema["enum"].as_array()?.iter().map(|value| value.as_str().map(str::to_owned)).collect()
@@ -102,7 +102,7 @@ fn name_values(field: &mut Value, schemas: &Schemas) {
     }
 }
 
-/// Collects the names of the schemas that a value refers to, and of those that they refer to.
+/// Collects the names of schemas referenced directly or indirectly.
 fn collect_names(value: &Value, schemas: &Schemas, names: &mut BTreeSet<String>) {
     match value {
         Value::Object(fields) => {
@@ -119,7 +119,7 @@ fn collect_names(value: &Value, schemas: &Schemas, names: &mut BTreeSet<String>)
     }
 }
 
-/// Leaves room for fields that later versions add.
+/// Allows fields added by later versions.
 fn open(schema: &mut Value) {
     if let Some(fields) = schema.as_object_mut().filter(|fields| fields.contains_key("properties")) {
         fields.entry("additionalProperties").or_insert(Value::Bool(true));
@@ -127,7 +127,7 @@ fn open(schema: &mut Value) {
     for_each_inner(schema, open);
 }
 
-/// Visits the schemas of fields and of items.
+/// Visits schemas of fields and items.
 fn for_each_inner(schema: &mut Value, mut visit: impl FnMut(&mut Value)) {
     let Some(schema) = schema.as_object_mut() else { return };
     for (keyword, value) in schema.iter_mut() {

@@ -157,7 +157,7 @@ fn check_rows(
     Ok((people, results))
 }
 
-/// Validates a row. Its tenant defaults to the request's.
+/// The tenant defaults to the request's.
 fn recipient(
     row: &InputRow,
     tenant: Option<&str>,
@@ -187,7 +187,6 @@ const CSV: &str = "text/csv";
 /// Most rows per request.
 const ROWS: usize = 10_000;
 
-/// Line number with the row, or with its fault.
 type NumberedRow = (u64, Result<InputRow, Fault>);
 
 fn read_rows(headers: &HeaderMap, bytes: &[u8]) -> Result<Vec<NumberedRow>, ApiRefusal> {

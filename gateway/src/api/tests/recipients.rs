@@ -1,4 +1,4 @@
-//! `/v1/recipients`: what is stored, what is refused, and who sees addresses.
+//! `/v1/recipients`: stored rows, rejections, and who sees addresses.
 
 use tidings_model::{PersonId, records::Recipient, webhook_secret::SigningSecret};
 use tidings_services::{TeamDirectory, team_directory::DirectorySource};
@@ -12,7 +12,6 @@ fn ann() -> Value {
 }
 
 impl Env {
-    /// Asks about recipients with a token and a body of JSON.
     async fn recipients(&self, method: &str, path: &str, token: &str, body: &Value) -> Answer {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         self.send(method, &format!("/v1/recipients{path}"), token, body).await

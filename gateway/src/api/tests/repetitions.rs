@@ -1,4 +1,4 @@
-//! Events whose ids the ledger knows: what the answer says of them, and the preference of strict handling.
+//! Events with an id already in the ledger, and strict handling.
 
 use tidings_model::{
     Event,
@@ -10,7 +10,7 @@ use tidings_model::{
 
 use super::*;
 
-/// The event `e1` with its window.
+/// `e1` with its window.
 fn first_event() -> (Window, Event) {
     let wire = wire::parse_event(event("e1").to_string().as_bytes()).unwrap();
     let (key, event) = Event::from_wire(wire, None).unwrap();
@@ -19,7 +19,7 @@ fn first_event() -> (Window, Event) {
     (window, event)
 }
 
-/// The event `e1` in a digest that was dropped.
+/// `e1` in a dropped digest.
 async fn over_event(env: &Env) {
     let (window, event) = first_event();
     let closed = WindowEnd { outcome: DigestOutcome::Dropped, why: "a test".into() };
@@ -35,7 +35,7 @@ async fn over_event(env: &Env) {
     env.store.close_digest(closing).await.unwrap();
 }
 
-/// The event `e1` in a message that waits.
+/// `e1` in a waiting message.
 async fn waiting_event(env: &Env) -> Window {
     let (window, event) = first_event();
     let (id, now) = (window.digest_id, Timestamp::now());

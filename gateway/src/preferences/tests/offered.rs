@@ -8,7 +8,7 @@ use tidings_model::offered_cadences::OfferedCadences;
 
 use super::*;
 
-/// The form of a page: what a browser would send, and the options of each list.
+/// The form: fields as a browser would send them, and the options of each list.
 #[derive(Debug, Default)]
 struct Read {
     fields: Vec<(String, String)>,
@@ -51,7 +51,7 @@ impl Read {
         self.fields.iter().find(|(field, _)| field == name).map(|(_, value)| value.as_str()).unwrap()
     }
 
-    /// The fields with another value in one of them. `None`: no box is ticked.
+    /// Replaces a field. `None` unticks its box.
     fn with<'a>(&'a self, name: &'a str, value: Option<&'a str>) -> Vec<(&'a str, &'a str)> {
         let kept = self.fields.iter().filter(|(field, _)| field != name);
         let kept = kept.map(|(name, value)| (name.as_str(), value.as_str()));
@@ -59,7 +59,7 @@ impl Read {
     }
 }
 
-/// Anything that the row may have: chosen in time, under other settings, or by an operator.
+/// Anything a row may have, e.g. chosen under other settings or by an operator.
 fn chosen(now: Timestamp) -> impl Strategy<Value = Preferences> {
     let cadences = [
         "daily 09:15",

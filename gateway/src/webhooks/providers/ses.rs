@@ -24,7 +24,7 @@ pub(super) use event::bounce_kind;
 /// Maximum clock difference. SNS retries for an hour.
 const TOLERANCE: SignedDuration = SignedDuration::from_hours(24);
 
-/// An SNS envelope, not yet verified.
+/// Not yet verified.
 #[derive(Clone, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct SnsEnvelope {
@@ -210,7 +210,6 @@ impl SnsTopic {
         digits.bytes().all(hex).then(|| SnsUrl { host: self.host.clone(), path })
     }
 
-    /// URL to confirm a subscription.
     fn confirmation(&self, token: &str) -> SnsUrl {
         let mut query = url::form_urlencoded::Serializer::new(String::new());
         query

@@ -1,4 +1,4 @@
-//! Each sample through the hook that it is made for.
+//! Each sample is sent to its provider's webhook.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 

@@ -1,4 +1,4 @@
-//! Requests that a forger or a careless sender would make, and that no published vector has.
+//! Forged or careless requests without a published vector.
 
 use proptest::prelude::*;
 use ring::{
@@ -83,7 +83,7 @@ fn a_secret_is_base64_of_sixteen_bytes_or_more() {
     }
 }
 
-/// The key of the vectors that were made for the tests.
+/// The key of our own vectors.
 fn sendgrid_key(vectors: &Value) -> (EcdsaKeyPair, PublicKey) {
     let hex = text(&vectors["sendgrid"]["synthetic_private_scalar_hex"]);
     let scalar: Vec<_> = (0..32).map(|n| u8::from_str_radix(&hex[2 * n..2 * n + 2], 16).unwrap()).collect();

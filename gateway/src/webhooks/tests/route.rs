@@ -1,4 +1,4 @@
-//! The route through real HTTP and a real store: what is answered, and what is in the database then.
+//! The route over real HTTP, with a real store: responses and stored rows.
 
 use std::{net::SocketAddr, path::Path, sync::Arc};
 
@@ -72,7 +72,6 @@ async fn store(folder: &Path) -> Arc<SqliteStore> {
     Arc::new(sqlite)
 }
 
-/// The whole answer to a `POST`.
 async fn post(to: SocketAddr, relay: &str, headers: &[(&str, &str)], body: &[u8]) -> String {
     let mut stream = TcpStream::connect(to).await.unwrap();
     let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
@@ -92,7 +91,7 @@ fn status(answer: &str) -> u16 {
     answer.split(' ').nth(1).unwrap().parse().unwrap()
 }
 
-/// Without the time of the answer.
+/// Without the `Date` header.
 fn undated(answer: &str) -> String {
     answer.lines().filter(|line| !line.starts_with("date:")).collect()
 }
@@ -198,7 +197,7 @@ async fn a_token_of_mailgun_counts_for_one_body() {
     assert_eq!(count(folder.path(), "SELECT COUNT(*) FROM webhook_tokens").await, 1);
 }
 
-/// A server that stands for SNS, and what it was asked for.
+/// A stand-in for SNS that records requests.
 struct Sns {
     asked: Arc<Mutex<Vec<String>>>,
     fetcher: HttpFetcher,

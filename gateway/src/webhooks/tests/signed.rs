@@ -1,4 +1,4 @@
-//! The published and made vectors of every provider but SNS: each passes or fails as the file says.
+//! The vectors of every provider except SNS: each passes or fails as the file says.
 
 use super::*;
 

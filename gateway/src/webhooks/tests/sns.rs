@@ -1,4 +1,4 @@
-//! Envelopes of SNS, and the addresses that they name.
+//! SNS envelopes and the URLs in them.
 
 use ring::{
     rand::SystemRandom,
@@ -110,7 +110,7 @@ fn a_topic_is_one_of_a_region_and_never_a_bucket() {
     }
 }
 
-/// An envelope that the made certificate's key signs.
+/// Signs envelopes with the test certificate's key.
 pub(super) struct Signer {
     vectors: Value,
     key: RsaKeyPair,
@@ -125,12 +125,12 @@ impl Signer {
         Self { vectors, key }
     }
 
-    /// The certificate of the key, in PEM.
+    /// In PEM.
     pub(super) fn certificate(&self) -> String {
         text(&self.vectors["sns"]["certificates"]["synthetic"]["pem"]).to_owned()
     }
 
-    /// The envelope with `of` in it, signed over the fields that a sender of this envelope would sign.
+    /// Merges `of` into the envelope, and signs the fields that SNS would sign.
     pub(super) fn envelope(&self, of: &Value) -> Value {
         let mut envelope = json!({
             "Type": "Notification", "MessageId": "id", "TopicArn": TOPIC, "Message": "{}", "Timestamp": NOW,

@@ -1,4 +1,4 @@
-//! The looks and the words of a tenant.
+//! A tenant's branding and words.
 
 use super::*;
 

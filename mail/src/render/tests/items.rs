@@ -1,8 +1,8 @@
-//! Items of lines, and lines in sections.
+//! Items on lines, and lines in sections.
 
 use super::*;
 
-/// A line of 9 events. The latest four make three items.
+/// A line with 9 events; the latest four make three items.
 fn several() -> DigestLine {
     let says = |count, title: &str| item(count, &json!({"title": title, "url": format!("https://a.example/{title}")}));
     DigestLine { latest: vec![says(1, "one"), says(2, "two"), says(1, "three")], ..group(9, &json!({})) }
@@ -44,7 +44,7 @@ fn templates_see_the_latest_items_of_all_lines() {
     assert_eq!(titles(&view(vec![second; 9], 0)).len(), 10);
 }
 
-/// A payload as services send them.
+/// A typical payload.
 fn usual(n: usize) -> Value {
     json!({
         "title": format!("Make step {n} of the migration safe to run twice"),
@@ -65,7 +65,7 @@ fn fifty_lines_of_three_items_stay_under_the_limit() {
     }
 }
 
-/// Three comments on one document, whose title they have.
+/// Three comments on one document, all with its title.
 #[test]
 fn every_item_shows_its_words_and_its_link() {
     let words = ["The budget is wrong.", "It has to move to May.", "Who signs this?"];

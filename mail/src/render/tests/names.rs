@@ -1,8 +1,8 @@
-//! The names of the digest type and the categories in a message.
+//! Names of digest types and categories in messages.
 
 use super::*;
 
-/// The text in this language for a digest type with this title, and a line below the heading "Changes".
+/// The text in this language for a digest type with this title, and a line under the heading "Changes".
 fn text(renderer: &TemplateRenderer, language: &str, title: Option<&str>) -> String {
     let section = Some(settings::SectionHeading::new("change", "Changes"));
     let lines = vec![DigestLine { section, ..group(1, &json!({"title": "a"})) }];

@@ -1,5 +1,3 @@
-//! Recipients who are adapted, and those who never are.
-
 use jiff::ToSpan;
 use proptest::prelude::*;
 
@@ -22,7 +20,7 @@ fn settings(cadence: &str) -> DigestSettings {
     DigestSettings { adapt: true, ..DigestSettings::new("activity", cadence.parse().unwrap()) }
 }
 
-/// A recipient who was seen to read 40 days ago, and opened none of the five digests since.
+/// A recipient seen reading 40 days ago, with five unopened digests since.
 fn away() -> KeyFacts {
     let reading =
         EngagementTimes { read_at: Some(ago(40)), unread_since: Some(ago(30)), fifth_unread_at: Some(ago(1)) };
@@ -97,7 +95,7 @@ fn the_words_say_why_the_cadence_is_weekly() {
     assert_eq!(EffectiveSettings::new(&settings("weekly fri 09:00"), &facts, now()).adapted_words(), None);
 }
 
-/// Facts have an address, and are not printed. These parts are.
+/// The relevant parts. Facts contain an address, so we do not print them.
 fn parts() -> impl Strategy<Value = (EngagementTimes, Preferences, Option<Timestamp>)> {
     let cadence = prop_oneof![Just("daily 08:00"), Just("weekly fri 09:00"), Just("instant")];
     (prop::array::uniform4(prop::option::of(0..60_i64)), prop::option::of(cadence)).prop_map(|(days, cadence)| {

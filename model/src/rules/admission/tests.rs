@@ -1,4 +1,4 @@
-//! A table of windows that are admitted, deferred and refused.
+//! Windows which are admitted, deferred and refused.
 
 use uuid::Uuid;
 
@@ -60,7 +60,7 @@ fn asked(now: &str, flushed: bool) -> ClaimInput {
     }
 }
 
-/// An admission under today's limits.
+/// Admits under today's limits.
 fn admit(settings: &DigestSettings, facts: &KeyFacts, input: &ClaimInput, now: Timestamp) -> AdmissionDecision {
     let limits = FrequencyLimits::new(settings, None, OverLimit::Defer);
     super::admit(settings, &limits, facts, input, now)
@@ -218,18 +218,16 @@ fn a_limit_of_whole_days_lets_each_key_go_at_its_own_second() {
     assert!(ends.iter().all(|seconds| (0..60).contains(seconds)) && ends.len() > 25, "{ends:?}");
 }
 
-/// A digest type's open window in the story of a cap.
+/// A digest type's open window in a simulated cap.
 struct Open {
     name: &'static str,
     settings: DigestSettings,
     window: Window,
-    /// The next claim.
     asks_at: Timestamp,
     limit_ended_at: Option<Timestamp>,
 }
 
 impl Open {
-    /// The window that opens then.
     fn new(name: &'static str, cadence: &str, opened_at: Timestamp) -> Self {
         let settings = settings(cadence, &["sat-sun 00:00-24:00"]);
         let key = Key::new("acme".into(), name.into(), "ann".into()).unwrap();
@@ -242,7 +240,7 @@ impl Open {
     }
 }
 
-/// Two weeks of a person with two types and a cap: who got a digest when.
+/// Simulates two weeks of a person with two types and a cap: who got a digest when.
 fn weeks_under_a_cap(limits: &FrequencyLimits, types: [(&'static str, &str); 2]) -> Vec<(&'static str, Timestamp)> {
     let begin = at("2026-03-02T00:00:00Z");
     let mut open = types.map(|(name, cadence)| Open::new(name, cadence, begin));

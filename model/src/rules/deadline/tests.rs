@@ -1,5 +1,3 @@
-//! Deadlines, step by step.
-
 use std::time::Duration;
 
 use super::*;

@@ -1,4 +1,4 @@
-//! Plans under a throttle, a cap and quiet hours, as a status foresees them.
+//! Predicted plans under throttle, cap and quiet hours.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn at(text: &str) -> Timestamp {
     text.parse().unwrap()
 }
 
-/// The time from which the oldest digest counts that fills the cap until then.
+/// When the oldest digest counts from, if the cap is reached until then.
 fn counted(capped_until: &str) -> Timestamp {
     at(capped_until) - Duration::from_hours(5)
 }
@@ -44,7 +44,7 @@ fn plan(limits: FrequencyLimits) -> Plan {
     serde_json::from_value(plan).unwrap()
 }
 
-/// The time and the reason that a status shows.
+/// The time and reason shown by a status.
 fn foreseen(settings: &DigestSettings, facts: &KeyFacts, plan: Plan, capped_until: Option<&str>) -> (String, String) {
     let Plan { limited, due_at, why, .. } =
         predict_limits(plan, settings, facts, &key(), capped_until.map(counted), at(NOW));

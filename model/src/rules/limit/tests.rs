@@ -1,5 +1,3 @@
-//! Spans of throttle and cap.
-
 use super::*;
 
 fn at(text: &str) -> Timestamp {

@@ -1,4 +1,4 @@
-//! A table of waits that end, and the moments at which a digest then goes.
+//! Waits which end, and when a digest is sent then.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn quiet(times: &[&str]) -> QuietHours {
     QuietHours::new(times.iter().map(|text| text.parse().unwrap()).collect()).unwrap()
 }
 
-/// Half past one on a Tuesday in Berlin, where it is an hour later than in UTC.
+/// A Tuesday at half past one in Berlin, an hour ahead of UTC.
 const NIGHT: &str = "2026-03-03T00:30:00Z";
 
 fn berlin(quiet: &QuietHours, share: Option<SignedDuration>, test: impl FnOnce(&DeadlineTiming<'_>)) {
@@ -157,7 +157,6 @@ fn no_wait_is_without_an_end_where_the_spread_leads_from_each_quiet_time_into_th
     });
 }
 
-/// `docs/timing.md` has the table of waits as the code has it.
 #[test]
 fn the_documentation_has_the_table_of_waits() {
     let row = |wait: WaitReason| format!("| {} | {} |\n", wait.wait_phrase(), wait.send_moment().moment_phrase());

@@ -1,5 +1,3 @@
-//! Plans as `plan` answers them.
-
 use std::time::Duration;
 
 use super::*;
@@ -52,7 +50,7 @@ fn input() -> PlanInput {
     }
 }
 
-/// A plan without a cap.
+/// Plans without a cap.
 fn plan(settings: &DigestSettings, facts: &KeyFacts, input: &PlanInput, known: Vec<String>, now: Timestamp) -> Plan {
     super::plan_window(settings, FrequencyLimits::new(settings, None, OverLimit::Defer), facts, input, known, now)
 }
@@ -160,7 +158,7 @@ fn preferences_outrank_the_digest_type() {
     assert_eq!(planned(&settings("instant"), &facts).why, "weekly mon 09:00 Asia/Tokyo -> 2026-10-26T00:00:00Z");
 }
 
-/// The plan of a window that has one already, after the recipient chose at `changed_at`.
+/// Plans a window again, after the recipient chose at `changed_at`.
 fn replanned(settings: &DigestSettings, before: &Plan, chosen: Preferences, changed_at: &str) -> Plan {
     let facts = KeyFacts { preferences: chosen, revision: 1, changed_at: Some(at(changed_at)), ..facts() };
     plan(settings, &facts, &PlanInput { before: Some(before.clone()), ..input() }, Vec::new(), at(changed_at))

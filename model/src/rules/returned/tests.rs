@@ -1,5 +1,3 @@
-//! Plans of windows with returned events.
-
 use jiff::Timestamp;
 
 use super::join_returned;
@@ -21,7 +19,7 @@ fn at(text: &str) -> Timestamp {
     text.parse().unwrap()
 }
 
-/// A window of returned events, and of events that arrived at `own_at`.
+/// A window with returned events, and with events that arrived at `own_at`.
 fn input(own_at: Option<&str>) -> PlanInput {
     let opened_at = at(own_at.unwrap_or(RETURNED_AT));
     PlanInput {

@@ -149,13 +149,13 @@ fn check_event(number: u64, event: v1::Event) -> ParsedLine {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "One event, instead of a file")]
 pub(super) struct EventFields {
-    /// The category of the event, which happens now
+    /// The category of the event, which occurs now
     #[arg(long, requires_all = ["tenant", "user", "digest"])]
     category: Option<String>,
-    /// The title that the message shows
+    /// The title shown in the message
     #[arg(long, requires = "category")]
     title: Option<String>,
-    /// The link that the message shows
+    /// The link shown in the message
     #[arg(long, requires = "category")]
     url: Option<String>,
     /// Its idempotency key [default: a random UUID]

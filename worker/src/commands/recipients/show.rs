@@ -31,10 +31,10 @@ pub struct RecipientShowOptions {
     /// The person
     #[arg(value_name = "TENANT/USER")]
     person: PersonId,
-    /// Print the address too
+    /// Also print the address
     #[arg(long)]
     addresses: bool,
-    /// Answer in JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }

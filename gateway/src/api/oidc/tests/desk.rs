@@ -1,4 +1,4 @@
-//! An issuer on a socket, and the keys with which it signs.
+//! An issuer on a socket, and its signing keys.
 
 use std::sync::{
     Arc, Mutex,
@@ -27,7 +27,6 @@ use tokio::{net::TcpListener, task::JoinHandle};
 /// Made for these tests.
 const RSA: &[u8] = include_bytes!("../../../../tests/data/oidc_rsa.pem");
 
-/// A key of the issuer.
 pub(super) enum Pair {
     Rsa(RsaKeyPair),
     /// The same key, with the other padding.
@@ -69,7 +68,6 @@ impl Pair {
         }
     }
 
-    /// The public key for a set.
     pub fn jwk(&self, kid: &str) -> Value {
         match self {
             Self::Rsa(key) | Self::Pss(key) => {
@@ -88,7 +86,6 @@ impl Pair {
         }
     }
 
-    /// A token of this header and these claims.
     pub fn sign(&self, header: &Value, claims: &Value) -> String {
         let signed = unsigned(header, claims);
         let message = signed.as_bytes();
@@ -126,14 +123,13 @@ pub(super) fn text(bytes: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// The answers of the issuer. `None`: the right one.
+/// `None` for the normal response.
 #[derive(Default)]
 struct Answers {
     discovery: Option<Response>,
     keys: Value,
 }
 
-/// An issuer that answers over HTTP.
 pub(super) struct Desk {
     pub url: String,
     asked: Arc<AtomicUsize>,
@@ -156,22 +152,22 @@ impl Desk {
         desk
     }
 
-    /// Publishes these keys, and no others.
+    /// Publishes only these keys.
     pub fn rotate(&self, keys: &[Value]) {
         self.answers.lock().unwrap().keys = json!({"keys": keys});
     }
 
-    /// Answers the next question about the issuer otherwise.
+    /// Replaces the discovery response.
     pub fn describe(&self, answer: Response) {
         self.answers.lock().unwrap().discovery = Some(answer);
     }
 
-    /// Times that the keys were asked for.
+    /// Number of fetches.
     pub fn asked(&self) -> usize {
         self.asked.load(Ordering::SeqCst)
     }
 
-    /// Ends the issuer: connections are refused.
+    /// From now on connections are refused.
     pub async fn close(&mut self) {
         self.serving.abort();
         let _ = (&mut self.serving).await;

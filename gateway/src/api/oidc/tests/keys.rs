@@ -1,4 +1,4 @@
-//! Keys of sets, and the examples of the standards.
+//! JWK sets, and the examples of the RFCs.
 
 use super::{key::SignatureAlgorithm, *};
 

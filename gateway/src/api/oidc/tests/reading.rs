@@ -1,4 +1,4 @@
-//! The times at which the issuer is asked for its keys.
+//! When the issuer's keys are fetched.
 
 use super::*;
 
@@ -65,7 +65,7 @@ async fn known_keys_count_while_the_issuer_is_away() {
     assert_eq!(env.post(&env.right(), "acme").await.0, StatusCode::ACCEPTED);
 }
 
-/// An answer that has no keys, made by the desk with its URL of a path.
+/// Makes a response without keys, from the issuer and its URL of a path.
 type Fault = fn(&Desk, &dyn Fn(&Desk, &str) -> String) -> axum::response::Response;
 
 #[tokio::test]

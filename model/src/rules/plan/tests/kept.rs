@@ -1,4 +1,4 @@
-//! Plans that a signal without news asks for again.
+//! Plans requested by a signal without news.
 
 use super::*;
 

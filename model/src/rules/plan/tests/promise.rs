@@ -1,4 +1,4 @@
-//! What was promised, when the recipient moves or chooses another time.
+//! Promised deadlines after the recipient changes zone or time.
 
 use std::slice::from_ref;
 
@@ -9,12 +9,11 @@ fn utc(cadence: &str) -> DigestSettings {
     DigestSettings { zone: Some("Etc/UTC".into()), ..settings(cadence) }
 }
 
-/// Another zone.
 fn moved(zone: &str) -> Preferences {
     Preferences { zone: Some(zone.into()), ..Preferences::default() }
 }
 
-/// The plan of a window that opened on a Saturday at 18:00 UTC, after changes one after another.
+/// The plan of a window opened on a Saturday at 18:00 UTC, after these changes.
 fn after_changes(settings: &DigestSettings, changes: &[(&str, Preferences)]) -> Plan {
     let mut latest = planned(settings, &facts());
     for (revision, (changed_at, preferences)) in (1..).zip(changes) {
