@@ -524,7 +524,7 @@ impl EndedAttempt<'_> {
     fn unrecorded_end(&self, delivery: &AttemptOutcome) -> UnrecordedEnd {
         let id = self.outgoing.id;
         let (class, phase) = (delivery.class, delivery.phase);
-        tracing::error!(alert = %AlertName::LedgerRefuses, id = %id, class = class.name(), "the workflow keeps the end of an attempt");
+        tracing::error!(alert = %AlertName::LedgerRefuses, id = %id, class = class.name(), "cannot record the end of an attempt; the workflow keeps it");
         UnrecordedEnd {
             number: self.number,
             relay: self.relay.to_owned(),

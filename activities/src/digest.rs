@@ -21,7 +21,7 @@ mod measure;
 mod plan;
 mod remake;
 pub mod render;
-mod seen;
+mod seen_elsewhere;
 pub mod send;
 mod stash;
 

@@ -12,7 +12,7 @@ use tidings_model::{
     AlertName, Key,
     inbox::InboxLimits,
     process::ProcessProfile,
-    retention::{CutoffsInput, PurgeAnswer, RetentionCutoff, RetentionKind, RetractExpiry},
+    retention::{self, CutoffsInput, PurgeAnswer, RetentionCutoff, RetentionKind, RetractExpiry},
     settings::FormerNames,
 };
 use tidings_services::{
@@ -38,8 +38,6 @@ pub struct RetentionLimits {
 }
 
 impl RetentionLimits {
-    pub const DEFAULT: Duration = Duration::from_hours(90 * 24);
-
     #[must_use]
     pub fn cutoffs(&self, now: Timestamp) -> Vec<RetentionCutoff> {
         let cutoff = |kind| {
@@ -63,7 +61,7 @@ impl RetentionLimits {
 
 impl Default for RetentionLimits {
     fn default() -> Self {
-        let age = Some(Self::DEFAULT);
+        let age = Some(retention::DEFAULT_AGE);
         Self { events: age, messages: age, delivery_events: age, inbox: InboxLimits::default().keep, archive: None }
     }
 }
@@ -159,7 +157,7 @@ impl RetentionActivities {
         let archive = self.retention.archive.as_ref();
         let purged = self.store.purge(cutoff, batch(cutoff.kind), archive, &expiries, now).await;
         if let Err(tidings_store::StoreError::Archive(error)) = &purged {
-            tracing::error!(alert = %AlertName::ArchiveFailed, %error, "upkeep waits, and the store grows");
+            tracing::error!(alert = %AlertName::ArchiveFailed, %error, "retention is blocked, and the store grows");
             if let Some(archive) = archive {
                 self.store.archive_failed(archive, &error.to_string(), now).await?;
             }

@@ -128,7 +128,7 @@ async fn deliver_lane(
             break;
         }
         let result = deliver(subscription, notice.event.name(), notice.id, &notice.about).await.result;
-        metrics::count_notice(&subscription.name, result);
+        metrics::count_webhook_delivery(&subscription.name, result);
         tried.push((notice, result));
         if result.is_away() || result == DeliveryResult::Gone {
             stop.store(true, Ordering::Relaxed);
@@ -188,9 +188,9 @@ fn log_settled(subscription: &WebhookSubscription, settled: &DeliveryOutcomes, d
             "notices could not be delivered within 24 hours, and are dead letters"
         );
     } else if let Some(result) = settled.away {
-        tracing::warn!(subscription = name, host, %result, "the receiver of a subscription is away: it is tried again");
+        tracing::warn!(subscription = name, host, %result, "webhook endpoint is down; retrying");
     } else if let Some((_, result, _)) = settled.failed.first() {
         let failed = settled.failed.len();
-        tracing::warn!(subscription = name, host, %result, failed, "notices were not delivered: they are tried again");
+        tracing::warn!(subscription = name, host, %result, failed, "webhook events were not delivered; retrying");
     }
 }

@@ -1,5 +1,5 @@
-//! Client settings, including an API's URL and token. Temporal's own environment variables and
-//! `temporal.toml` configure its connection.
+//! Client settings, including an API's URL and token. Temporal's own variables and `temporal.toml` configure
+//! its connection.
 
 use std::{fmt, time::Duration};
 
@@ -17,12 +17,12 @@ use crate::{ConnectFailure, CredentialSource, connection};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// A gateway's API to send events to. `None` sends signals to Temporal.
+    /// The API to send events to; `None` for signals to Temporal.
     pub http: Option<HttpGateway>,
     pub task_queue: String,
-    /// Timeout for one `emit`, including waits for memory and rate limits, and retries.
+    /// For one `emit`, including waits for memory and rate limits, and retries.
     pub deadline: Duration,
-    /// Limit on bytes pending or in flight; beyond it, `emit` waits. Between 64 KiB and 2 GiB.
+    /// Bytes pending or in flight; beyond them, `emit` waits. Between 64 KiB and 2 GiB.
     pub memory_bytes: u32,
 }
 
@@ -43,7 +43,7 @@ pub enum ConnectError {
     Config(String),
     #[error("Temporal at {target} {source}; {}", .source.remedy())]
     Connect { target: String, source: ConnectFailure },
-    #[error("no connection to the gateway at {target}: {source}; is the URL right?")]
+    #[error("cannot connect to the gateway at {target}: {source}; check the URL")]
     Gateway { target: String, source: std::io::Error },
 }
 
@@ -61,7 +61,7 @@ pub(crate) async fn connect(limit: Duration) -> Result<temporalio_client::Client
     temporalio_client::Client::new(connection, client).map_err(refused)
 }
 
-/// A query which allows http to another machine, where token and events are sent in cleartext.
+/// Allows http to another machine, sending token and events in cleartext.
 const IN_CLEAR: &str = "tls=none";
 const PATH: &str = "/v1/events";
 
@@ -78,12 +78,12 @@ pub struct HttpGateway {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WrongHttp {
     #[error(
-        "is not the URL of a gateway's api; write for example https://tidings.acme.example, without user and query"
+        "is not the URL of a gateway's API; write for example https://tidings.acme.example, without user and query"
     )]
     Url,
     #[error(
-        "has http, and is not this machine: everyone on the way could read the token and the events; write https, or add ?{IN_CLEAR} if \
-         you accept that"
+        "uses http to another machine, so anyone on the network could read the token and the events; write https, or \
+         add ?{IN_CLEAR} if you accept that"
     )]
     InClear,
     #[error("the token {0}")]
@@ -92,7 +92,7 @@ pub enum WrongHttp {
 
 impl HttpGateway {
     /// Parses the API's URL, without `/v1/events`, and a token with scope `events:write`. An http URL must
-    /// point to this machine or end with `?tls=none`; otherwise we query DNS to check it.
+    /// point to this machine (this may query DNS) or end with `?tls=none`.
     ///
     /// # Errors
     /// See [`WrongHttp`].
@@ -181,7 +181,7 @@ mod tests {
         let shown = format!("{http:?} {http}");
         assert!(!shown.contains(&token[21..40]) && !shown.contains("Bearer"), "{shown}");
         let error = HttpGateway::new("https://acme.example", &token[..90]).unwrap_err().to_string();
-        assert_eq!(error, "the token is not a token; `tidings tokens create` prints one");
+        assert_eq!(error, "the token is malformed; `tidings tokens create` prints a valid one");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Connects to Temporal, for the worker, the gateway, the commands and producers.
+//! Connects to Temporal, for worker, gateway, commands and producers.
 
 use std::{
     env::{self, VarError},
@@ -28,7 +28,7 @@ const TEMPORAL_TLS: &str = "TEMPORAL_TLS";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CredentialSource {
     Fixed,
-    /// Read from `TEMPORAL_*` and `temporal.toml` again every half a minute, because files may change.
+    /// From `TEMPORAL_*` and `temporal.toml`, again every half a minute, because files may change.
     Reread,
 }
 
@@ -112,7 +112,7 @@ pub fn connect(options: ConnectionOptions, credentials: CredentialSource) -> Con
     connect_among(options, credentials, None)
 }
 
-/// Like [`connect`], but the caller has the frontends' addresses.
+/// Like [`connect`], with the frontends' addresses from the caller.
 ///
 /// # Errors
 /// As for [`connect`].
@@ -145,15 +145,15 @@ pub type ConnectFuture = Pin<Box<dyn Future<Output = Result<Connection, ConnectF
 pub enum ConnectFailure {
     #[error("does not answer ({0})")]
     NoAnswer(String),
-    #[error("closes the connection ({0})")]
+    #[error("closed the connection ({0})")]
     Closed(String),
-    #[error("has no TLS in common with this client ({0})")]
+    #[error("failed the TLS handshake ({0})")]
     Tls(String),
-    #[error("refuses the credentials ({0})")]
+    #[error("rejected the credentials ({0})")]
     Credentials(String),
-    #[error("does not answer as Temporal does ({0})")]
+    #[error("does not answer like Temporal ({0})")]
     NotTemporal(String),
-    #[error("cannot be connected to ({0})")]
+    #[error("cannot be reached with these options ({0})")]
     Options(String),
 }
 
@@ -161,18 +161,19 @@ impl ConnectFailure {
     #[must_use]
     pub const fn remedy(&self) -> &'static str {
         match self {
-            Self::NoAnswer(_) => "check TEMPORAL_ADDRESS, and whether a frontend of Temporal runs there",
+            Self::NoAnswer(_) => "check TEMPORAL_ADDRESS, and that a Temporal frontend runs there",
             Self::Closed(_) => {
-                "it may be starting; else check the client's certificate, and whether the port of TEMPORAL_ADDRESS wants TEMPORAL_TLS=true"
+                "it may be starting; otherwise check the client's certificate, and if the port in TEMPORAL_ADDRESS \
+                 needs TEMPORAL_TLS=true"
             }
             Self::Tls(_) => {
                 "check TEMPORAL_TLS, TEMPORAL_TLS_SERVER_CA_CERT_PATH, TEMPORAL_TLS_SERVER_NAME and the client's certificate"
             }
             Self::Credentials(_) => {
-                "check that TEMPORAL_API_KEY or the client's certificate is this namespace's, and has not expired"
+                "check that TEMPORAL_API_KEY or the client certificate is valid for this namespace and has not expired"
             }
             Self::NotTemporal(_) => {
-                "check the port of TEMPORAL_ADDRESS, and whether it wants TEMPORAL_TLS=true or a client's certificate"
+                "check the port in TEMPORAL_ADDRESS, and if it needs TEMPORAL_TLS=true or a client certificate"
             }
             Self::Options(_) => "check the variables TEMPORAL_*",
         }
@@ -286,13 +287,13 @@ mod tests {
         let transport: [(Box<dyn Error>, &str, &str); 5] = [
             (
                 io::Error::other("stream closed because of a broken pipe").into(),
-                "closes the connection",
+                "closed the connection",
                 "TEMPORAL_TLS=true",
             ),
             (Box::new(refused()), "does not answer (connection refused)", "TEMPORAL_ADDRESS"),
-            (Box::new(certificate()), "no TLS in common", "TEMPORAL_TLS_SERVER_CA_CERT_PATH"),
+            (Box::new(certificate()), "failed the TLS handshake", "TEMPORAL_TLS_SERVER_CA_CERT_PATH"),
             (Box::new(io::Error::new(io::ErrorKind::InvalidData, certificate())), "UnknownIssuer", "SERVER_NAME"),
-            (io::Error::other("http2 error").into(), "as Temporal does", "TEMPORAL_TLS=true"),
+            (io::Error::other("http2 error").into(), "like Temporal", "TEMPORAL_TLS=true"),
         ];
         for (error, said, remedy) in transport {
             let failure = ConnectFailure::of_transport(&*error);
@@ -300,10 +301,10 @@ mod tests {
             assert!(failure.remedy().contains(remedy), "{failure}");
         }
         for (code, passing, said) in [
-            (Code::Unauthenticated, false, "refuses the credentials (401 Unauthorized)"),
-            (Code::PermissionDenied, false, "refuses the credentials (401 Unauthorized)"),
+            (Code::Unauthenticated, false, "rejected the credentials (401 Unauthorized)"),
+            (Code::PermissionDenied, false, "rejected the credentials (401 Unauthorized)"),
             (Code::Unavailable, true, "does not answer"),
-            (Code::Unimplemented, false, "as Temporal does"),
+            (Code::Unimplemented, false, "like Temporal"),
         ] {
             let failure = ConnectFailure::of_status(&Status::new(code, "401 Unauthorized"));
             assert_eq!(failure.is_passing(), passing, "{failure}");

@@ -5,29 +5,29 @@ use tidings_model::{limits::InvalidField, names};
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EmitError {
-    /// It violates the contract and was not accepted.
+    /// Violates the contract and was not accepted.
     #[error("invalid: {0}")]
     Invalid(#[from] InvalidField),
-    #[error("refused: {0}")]
+    #[error("request rejected: {0}")]
     Rejected(BatchRejection),
     /// There was no response within the deadline. It may have arrived; sending it again is safe.
-    #[error("not acknowledged in time ({0}); send it again")]
+    #[error("no acknowledgement in time ({0}); send again")]
     Unavailable(String),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BatchRejection {
     /// The open run has reached the signal limit (10,000) until it continues as new.
-    #[error("the digest's run is full of signals; a worker must be running to roll it over, then send again")]
+    #[error("the digest's run has reached its signal limit; a worker must be running to roll it over, then send again")]
     RunFull,
     /// The open run exceeded a server limit (50 MiB of history by default) and was terminated.
     #[error(
-        "the digest's run was terminated with events in it ({0}); send again, which starts a new run, and run \
-         `tidings recover` for what the old one had"
+        "the digest's run was terminated with pending events ({0}); send again to start a new run, and run `tidings \
+         recover` for the old one's events"
     )]
     Terminated(String),
     /// A server limit is below our batch size (256 KiB).
-    #[error("the batch is over a size limit of the server ({0}); raise limit.blobSize.error or send smaller events")]
+    #[error("the batch exceeds a size limit of the server ({0}); raise limit.blobSize.error or send smaller events")]
     TooLarge(String),
     #[error(
         "the namespace lacks the search attributes {tenant} and {digest}; run `tidings migrate` ({0})",
@@ -36,23 +36,19 @@ pub enum BatchRejection {
     )]
     SearchAttributes(String),
     #[error(
-        "{}; check TEMPORAL_NAMESPACE, or make it: `temporal operator namespace create -n NAME --retention 72h`",
+        "{}; check TEMPORAL_NAMESPACE, or create it: `temporal operator namespace create -n NAME --retention 72h`",
         .0.trim_end_matches('.')
     )]
     Namespace(String),
-    #[error("{0}; check TEMPORAL_API_KEY and TEMPORAL_TLS_*, and their role: `write` of the namespace is enough")]
+    #[error("{0}; check TEMPORAL_API_KEY and TEMPORAL_TLS_*; their role needs `write` on the namespace")]
     Denied(String),
-    #[error(
-        "the gateway does not accept the token ({0}); `tidings tokens create --scope events:write` makes one that it accepts"
-    )]
+    #[error("the gateway rejected the token ({0}); create one with `tidings tokens create --scope events:write`")]
     Token(String),
-    /// The gateway rejected the whole request, or the server is not a gateway.
-    #[error("{0}; check the URL of the gateway's api, and its version")]
+    /// The whole request was rejected, or the server is not a gateway.
+    #[error("{0}; check the URL of the gateway's API, and its version")]
     Gateway(String),
     /// The server is too old for the call, or it is disabled by configuration.
-    #[error(
-        "{0}; Temporal 1.28 and later have what Tidings calls, unless a dynamic setting of the cluster switches it off"
-    )]
+    #[error("{0}; Tidings needs Temporal 1.28 or later, and no dynamic setting of the cluster may disable this call")]
     SwitchedOff(String),
     #[error("{0}")]
     Other(String),
@@ -76,7 +72,7 @@ pub fn check_namespace(not_found: &Status) -> Result<(), EmitError> {
     if not_found.message().starts_with("Namespace ") { Err(EmitError::from(not_found)) } else { Ok(()) }
 }
 
-/// The only place which interprets a gRPC status.
+/// No other code interprets a gRPC status.
 impl From<&Status> for EmitError {
     fn from(status: &Status) -> Self {
         let said = status.message().to_owned();
@@ -112,7 +108,7 @@ mod tests {
     fn a_status_says_whether_to_try_again() {
         for (code, message, retryable, tells) in [
             (Code::Unavailable, "connection refused", true, "connection refused"),
-            (Code::DeadlineExceeded, "context deadline exceeded", true, "send it again"),
+            (Code::DeadlineExceeded, "context deadline exceeded", true, "send again"),
             (Code::ResourceExhausted, "namespace rate limit exceeded", true, "rate limit"),
             (Code::InvalidArgument, "exceeded workflow execution limit for signal events", true, "worker must be"),
             (Code::InvalidArgument, "Workflow history size exceeds limit.", true, "tidings recover"),

@@ -44,8 +44,6 @@ struct RequestQueue {
 }
 
 impl BatchSender {
-    /// Connects to the gateway.
-    ///
     /// # Errors
     /// If the server does not respond within the deadline.
     pub async fn connect(http: HttpGateway, deadline: Duration) -> Result<Arc<Self>, ConnectError> {
@@ -70,8 +68,8 @@ impl BatchSender {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the next batch, events before retracts. If there is none, drops the driver under the same lock,
-    /// so the next item starts a new one.
+    /// Takes the next batch, events before retracts. If empty, drops the driver under the same lock, so the
+    /// next item starts a new one.
     fn next(&self) -> Vec<QueuedItem> {
         let mut queue = self.queue();
         queue.waiting.retain(|item| !item.is_withdrawn());
@@ -84,7 +82,7 @@ impl BatchSender {
         batch
     }
 
-    /// Puts a batch back at the front of the queue. Items which expire before the next attempt fail.
+    /// Requeues a batch at the front. Items which expire before the next attempt fail.
     fn put_back(&self, batch: Vec<QueuedItem>, next: Instant, why: &str) {
         let (late, again): (Vec<_>, Vec<_>) = batch.into_iter().partition(|item| item.deadline <= next);
         let mut queue = self.queue();
@@ -129,8 +127,7 @@ async fn drive(requests: Arc<BatchSender>) {
     }
 }
 
-/// Makes one attempt. Without a response, the batch may have arrived; sending it again is safe because events
-/// are deduplicated.
+/// Without a response, the batch may have arrived; sending it again is safe because events are deduplicated.
 #[instrument(name = "http", level = "debug", skip_all, fields(items = batch.len()))]
 async fn send(connection: &mut GatewayConnection, batch: &[QueuedItem]) -> BatchResponse {
     let time = time_left(batch, Instant::now()).min(ATTEMPT);
@@ -139,11 +136,11 @@ async fn send(connection: &mut GatewayConnection, batch: &[QueuedItem]) -> Batch
         Ok(Err(error)) => error.to_string(),
         Err(_) => format!("no answer for {time:?}"),
     };
-    tracing::debug!(why, "a request failed");
+    tracing::debug!(why, "request to the gateway failed");
     BatchResponse::Later { asked: None, why }
 }
 
-/// Adds the key to the item's JSON. Both are non-empty objects.
+/// Both the key's and the item's JSON are non-empty objects.
 fn add_key(Key { tenant, digest_type, user }: &Key, json: &str) -> String {
     let key = json!({"tenant": tenant, "digest": digest_type, "user": user}).to_string();
     format!("{},{}", &key[..key.len() - 1], &json[1..])

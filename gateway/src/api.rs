@@ -41,6 +41,7 @@ mod operate;
 mod params;
 mod pauses;
 mod preferences;
+mod rate_limit;
 mod recipients;
 pub(crate) mod refusal;
 mod request_id;
@@ -62,8 +63,7 @@ const REQUESTS: usize = 512;
 /// Minimum memory for request bodies in bytes: enough for the longest body.
 pub const LEAST_BODY_BYTES: usize = messages::BODY_BYTES * BODY_COST;
 
-/// Builds the router. Access tokens of `issuer` are accepted, too. One client may use half the memory for
-/// bodies.
+/// Also accepts access tokens of `issuer`. One client may use half the memory for bodies.
 pub fn router(
     api: ApiState,
     issuer: Option<Arc<OidcIssuer>>,
@@ -90,18 +90,18 @@ pub fn router(
     with_shared_layers(limited.merge(health)).layer(from_fn(request_id::assign_id))
 }
 
-/// Only this many characters of a path are compared with the routes.
+/// Characters of a path compared with the routes.
 const PATH_CHARS: usize = 128;
 
 async fn no_route(uri: Uri) -> ApiRefusal {
     let says = if uri.path().starts_with("/webhooks/") {
-        "is of the public listener, gateway.public_url; this is the api".to_owned()
+        "belongs to the public listener, gateway.public_url; this is the API".to_owned()
     } else {
         let meant = match current_name(NamePlace::Route, uri.path()) {
             Some(path) => format!("it is called {path} now; "),
             None => nearest_path(uri.path()).map(|path| format!("did you mean {path}? ")).unwrap_or_default(),
         };
-        format!("is not one of the api; {meant}GET /openapi.json has all paths")
+        format!("is not an API path; {meant}GET /openapi.json has all paths")
     };
     ApiRefusal::with_fault(Problem::NotFound, "path", says)
 }

@@ -42,7 +42,7 @@ async fn show(Extracted(state): Extracted<GatewayState>, token: Result<Path<Stri
     page::choices_within_time(&state, &link.key.tenant, link.message, page).await
 }
 
-/// Pins the cadence. This is idempotent.
+/// This is idempotent.
 async fn pin_cadence(
     Extracted(state): Extracted<GatewayState>,
     token: Result<Path<String>, PathRejection>,
@@ -75,7 +75,7 @@ async fn carry_out(state: &GatewayState, link: &AsBeforeLink) -> Result<Response
         // `None` means another change came first, so read it and try again.
         if let Some(changed) = choices::set_all_preferences(store, &state.settings, &[wish], &why, now).await? {
             state.wake_windows(&changed).await;
-            tracing::info!(message = %link.message, "a recipient wants a digest as often as before");
+            tracing::info!(message = %link.message, "recipient restored the cadence");
             return Ok(cadence_page(state, key, &store.facts(key).await?, "text.html", "saved"));
         }
     }

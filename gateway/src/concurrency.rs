@@ -10,8 +10,8 @@ use axum::{
 
 use crate::{
     client_address::TrustedProxies,
+    client_quota::{ClientQuota, QuotaExceeded, QuotaPortion},
     problem::Problem,
-    quota::{ClientQuota, QuotaExceeded, QuotaPortion},
 };
 
 /// Bytes of memory per byte of body. Events need the most: we measured 4.8.
@@ -41,7 +41,6 @@ pub(crate) struct RequestQuotas {
     trusted: TrustedProxies,
 }
 
-/// One client's access to the memory for bodies.
 #[derive(Clone)]
 pub(crate) struct BodyShare {
     bodies: ClientQuota,

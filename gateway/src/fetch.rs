@@ -23,13 +23,13 @@ pub struct HttpFetcher {
 pub enum FetchError {
     #[error("cannot be reached: {0}")]
     Connection(#[from] io::Error),
-    #[error("no HTTP: {0}")]
+    #[error("invalid HTTP response: {0}")]
     Http(#[from] hyper::Error),
-    #[error("answers {0}")]
+    #[error("responded with {0}")]
     Status(StatusCode),
-    #[error("the answer is longer than {0} bytes, or breaks off")]
+    #[error("response is longer than {0} bytes or was cut off")]
     Body(usize),
-    #[error("does not answer in time")]
+    #[error("timed out")]
     Time,
 }
 

@@ -1,4 +1,5 @@
-//! The inbox: accepted events are durable in the store until forwarders send them to Temporal.
+//! The inbox: accepted events are durable in the store until forwarders send them to
+//! Temporal (rules 7 and 39).
 
 use std::{
     sync::{
@@ -31,7 +32,7 @@ use crate::{metrics, problem::Problem};
 /// Minimum time between measurements. Slow ones should run less often.
 const MEASURE: Duration = Duration::from_secs(1);
 
-/// The inbox of one process. Clones share it.
+/// Clones share one inbox.
 #[derive(Clone)]
 pub struct EventInbox(Arc<InboxInner>);
 
@@ -60,7 +61,7 @@ impl EventInbox {
         }
         let received = self.0.store.receive_items(items, now).await;
         received
-            .inspect_err(|error| tracing::warn!(%error, "no events can be accepted"))
+            .inspect_err(|error| tracing::warn!(%error, "cannot accept events"))
             .map_err(|_| Problem::Unavailable)?;
         self.0.received.fetch_add(bytes, Ordering::Relaxed);
         self.0.arrived.notify_one();
@@ -78,7 +79,7 @@ impl EventInbox {
                     metrics::set_inbox_depth(depth, Timestamp::now());
                     self.0.depth.send_replace(depth);
                 }
-                Err(error) => tracing::warn!(%error, "the inbox cannot be measured"),
+                Err(error) => tracing::warn!(%error, "cannot measure the inbox"),
             }
             sleep(MEASURE.max(begun.elapsed() * 20)).await;
         }
@@ -158,14 +159,14 @@ impl InboxForwarder {
                 Ok(wait) if wait.is_zero() => {}
                 Ok(wait) => self.inbox.wait_for_items(wait).await,
                 Err(error) => {
-                    tracing::warn!(%error, "the inbox cannot be read");
+                    tracing::warn!(%error, "cannot read the inbox");
                     sleep(PAUSE).await;
                 }
             }
         }
     }
 
-    /// Starts sending to free keys. Returns how long to wait before the next poll.
+    /// Starts sending to free keys. Returns the time until the next poll.
     async fn poll_keys(
         &self,
         temporal: &Client,
@@ -194,7 +195,7 @@ impl InboxForwarder {
                     let (forwarder, temporal) = (self.clone(), temporal.clone());
                     signals.spawn(async move {
                         if let Err(error) = forwarder.send_events(&temporal, &key, holder, lease).await {
-                            tracing::warn!(%error, %key, "events wait for the end of their lease");
+                            tracing::warn!(%error, %key, "cannot return lease; events wait until it expires");
                         }
                         drop(place);
                     });
@@ -229,7 +230,7 @@ impl InboxForwarder {
         }
     }
 
-    /// Sends items. Returns the ids sent and the next lease.
+    /// Returns the ids sent and the next lease.
     async fn signal_workflow(
         &self,
         temporal: &Client,
@@ -246,7 +247,7 @@ impl InboxForwarder {
         match hand_over(temporal, &self.task_queue, key, items, PATIENCE).await {
             Ok(()) => (waiting.iter().map(|item| item.id).collect(), KeyLease::after_success(started)),
             Err(error) => {
-                tracing::warn!(%error, %key, failures = lease.failures + 1, "events wait, because their signal failed");
+                tracing::warn!(%error, %key, failures = lease.failures + 1, "cannot signal workflow; events wait");
                 (Vec::new(), lease.after_failure(Timestamp::now()))
             }
         }

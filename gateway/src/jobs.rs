@@ -2,19 +2,19 @@
 //!
 //! A job is rows in the store with a lease, like the inbox. We decided against a workflow per job because of:
 //!
-//! - **Visibility.** The API pages through results per key. Workflow history cannot do this. The effect on a
-//!   key is visible in the Temporal UI, as an update of its workflow.
+//! - **Visibility.** The API pages through results per key, which workflow history cannot do. The Temporal UI
+//!   shows the effect on a key as an update of its workflow.
 //! - **Crash safety.** We mark a key before sending its command, and store the result afterwards. If a
 //!   gateway crashes, another one will continue once the lease expires.
 //! - **One owner per fact.** A workflow would duplicate the state of the job and of each key.
 //! - **Less code.** A workflow for 100,000 keys needs two activities, cancellation, and several runs because
-//!   history is bounded. Here a loop takes keys and sends commands.
+//!   history is bounded. Here it is a loop.
 //!
-//! Each key gets its command once. Only `hold`, `release` and `retime` are sent again if there was no
-//! response, e.g. because the gateway stopped; this is safe, because they are idempotent. A `flush`, `drop`
-//! or `reopen` then counts as failed, because a second one would affect newer events. A workflow responds
-//! late while its worker restarts, so we wait one minute per command. All commands from one job to one key
-//! share an update id, so each run of the workflow executes only one.
+//! Each key gets its command once. Without a response, e.g. because the gateway stopped, only `hold`, `release`
+//! and `retime` are sent again, because they are idempotent. A `flush`, `drop` or `reopen` then counts as
+//! failed, because a second one would affect newer events. A workflow responds late while its worker restarts,
+//! so we wait one minute per command. All commands from one job to one key share an update id, so each run of
+//! the workflow executes only one.
 
 use std::{sync::Arc, time::Duration};
 
@@ -90,7 +90,7 @@ impl JobRunner {
         let temporal = self.temporal.borrow().clone()?;
         let holder = Uuid::new_v4();
         let leased = self.store.lease_job(holder, Timestamp::now()).await;
-        let job = leased.inspect_err(|error| tracing::warn!(%error, "no job can be leased")).ok()??;
+        let job = leased.inspect_err(|error| tracing::warn!(%error, "cannot lease a job")).ok()??;
         let commands = WorkflowCommands::new(temporal.clone(), &self.task_queue).with_patience(PATIENCE);
         let (store, names, shutdown) = (self.store.clone(), self.names.clone(), shutdown.clone());
         Some(Arc::new(LeasedJob { store, temporal, commands, job, holder, names, shutdown }))
@@ -102,7 +102,7 @@ impl JobRunner {
             match self.store.forget_job(before).await {
                 Ok(true) => {}
                 Ok(false) => return,
-                Err(error) => return tracing::warn!(%error, "old jobs are not deleted"),
+                Err(error) => return tracing::warn!(%error, "cannot delete old jobs"),
             }
         }
     }

@@ -5,6 +5,7 @@
 pub mod api;
 mod as_before;
 mod client_address;
+mod client_quota;
 mod concurrency;
 pub mod fetch;
 pub mod health;
@@ -14,7 +15,6 @@ pub mod metrics;
 mod page;
 mod preferences;
 pub mod problem;
-mod quota;
 pub mod recorder;
 pub mod request_body;
 pub mod routes;

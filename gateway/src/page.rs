@@ -1,4 +1,4 @@
-//! HTML pages for recipients. They should work without JavaScript, in light and dark mode, at any width, and
+//! HTML pages for recipients (rule 46). They should work without JavaScript, in light and dark mode, at any width, and
 //! in both text directions.
 
 use std::{fmt, sync::LazyLock, time::Duration};
@@ -98,7 +98,7 @@ pub(crate) fn render_page(status: StatusCode, template: &str, frame: &PageFrame,
     match rendered {
         Ok(html) => (status, [(header::CONTENT_SECURITY_POLICY, frame.policy())], Html(html)).into_response(),
         Err(error) => {
-            tracing::error!(error, template, "a page cannot be made: please report that");
+            tracing::error!(error, template, "cannot render page; please report this");
             Problem::Failed.into_response()
         }
     }
@@ -108,7 +108,7 @@ pub(crate) fn text_page(status: StatusCode, frame: &PageFrame, title: String, te
     render_page(status, "text.html", frame, &PageText { title, text })
 }
 
-/// On timeout, this renders a page with a request to come back later.
+/// On timeout, the page asks to come back later.
 pub(crate) async fn choices_within_time<E: fmt::Display>(
     state: &GatewayState,
     tenant: &str,
@@ -117,8 +117,8 @@ pub(crate) async fn choices_within_time<E: fmt::Display>(
 ) -> Response {
     match timeout(CHOICES, page).await {
         Ok(Ok(response)) => return response,
-        Ok(Err(error)) => tracing::error!(%message, %error, "a recipient cannot choose now"),
-        Err(_) => tracing::error!(%message, "a recipient cannot choose now: no answer in time"),
+        Ok(Err(error)) => tracing::error!(%message, %error, "cannot store preferences"),
+        Err(_) => tracing::error!(%message, "cannot store preferences: timed out"),
     }
     unavailable_page(state, tenant)
 }

@@ -105,7 +105,7 @@ async fn carry_out(
     let after = DigestSubject::load_all(state, key, now).await?;
     // Uses windows read before the change, because we compute the new due time from old and new facts.
     let after = after.into_iter().map(|subject| subject.with_window_of(&before)).collect::<Vec<_>>();
-    tracing::info!(message = %link.message, "a recipient chose");
+    tracing::info!(message = %link.message, "recipient changed preferences");
     Ok(PreferencesPage::new(state, key, &before, &after, now).response(Some(notice)))
 }
 

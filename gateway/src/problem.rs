@@ -1,4 +1,4 @@
-//! Errors as problem details (RFC 9457). They never contain an address, a token or a path.
+//! Errors as problem details (RFC 9457, rule 45). They never contain an address, a token or a path.
 
 use axum::{
     Json,
@@ -45,101 +45,99 @@ macro_rules! problems {
 }
 
 problems! {
-    /// The body is not a one-click request (RFC 8058).
     NotOneClick = BAD_REQUEST "not-one-click",
         "The body is not a one-click request",
         "Send List-Unsubscribe=One-Click, as multipart/form-data or application/x-www-form-urlencoded (RFC 8058).";
-    TooLarge = PAYLOAD_TOO_LARGE "too-large", "The body is too long", "Send a shorter body.";
-    TooSlow = REQUEST_TIMEOUT "too-slow", "The body did not arrive in time", "Send the request again.";
+    TooLarge = PAYLOAD_TOO_LARGE "too-large", "Request body too large", "Send a shorter body.";
+    TooSlow = REQUEST_TIMEOUT "too-slow", "Request body timed out", "Send the request again.";
     Busy = SERVICE_UNAVAILABLE "busy",
-        "Too many requests are in progress",
+        "Server is overloaded",
         AGAIN;
     TooMany = TOO_MANY_REQUESTS "too-many",
-        "This client has too many requests in progress",
+        "Too many concurrent requests",
         AGAIN;
     Unavailable = SERVICE_UNAVAILABLE "unavailable",
-        "The database does not answer",
+        "Database unavailable",
         AGAIN;
     Failed = SERVICE_UNAVAILABLE "failed",
-        "The request was not answered",
+        "Request failed",
         AGAIN;
     NoToken = UNAUTHORIZED "no-token",
-        "The request has no token",
+        "Missing token",
         "Send Authorization: Bearer with a token of tidings tokens create.";
     WrongToken = UNAUTHORIZED "wrong-token",
-        "The token is unknown, expired or revoked",
+        "Invalid token",
         "Send a token that tidings tokens list shows as valid.";
     MissingScope(TokenScope = TokenScope::EventsWrite) = FORBIDDEN "missing-scope",
-        "The token lacks the scope of this request",
+        "Missing scope",
         "Use a token with the scope that WWW-Authenticate names: tidings tokens create --scope SCOPE.";
     /// Also returned if the token is not valid for the tenant.
-    NotFound = NOT_FOUND "not-found", "There is no such thing", "Check the path, and the tenant of the token.";
+    NotFound = NOT_FOUND "not-found", "Not found", "Check the path, and the tenant of the token.";
     /// The request has only events with an unknown digest type.
     UnknownDigest = UNPROCESSABLE_ENTITY "unknown-digest",
-        "No table of the configuration has the digest type",
+        "Unknown digest type",
         "Correct the digest type that the errors name, or add its table, and deploy gateways before workers.";
-    WrongMethod = METHOD_NOT_ALLOWED "wrong-method", "The path does not take this method", "Use the method that Allow names.";
+    WrongMethod = METHOD_NOT_ALLOWED "wrong-method", "Method not allowed", "Use the method that Allow names.";
     /// The client should wait this many seconds.
     TooFast(u64 = 1) = TOO_MANY_REQUESTS "too-fast",
-        "The token sends too many requests",
+        "Rate limit exceeded",
         "Send the request again after the seconds of Retry-After, and more events in one request.";
-    /// The client named too many unknown tokens and should wait this many seconds.
+    /// The client should wait this many seconds.
     UnknownTokens(u64 = 1) = TOO_MANY_REQUESTS "unknown-tokens",
-        "This client sends too many unknown tokens",
+        "Too many unknown tokens",
         "Send a token that tidings tokens list shows as valid, after the seconds of Retry-After.";
     UnsupportedMedia = UNSUPPORTED_MEDIA_TYPE "unsupported-media",
-        "The type or the encoding of the body is not supported",
+        "Unsupported media type",
         "Send a type and an encoding that the errors name.";
     Unreadable = BAD_REQUEST "unreadable",
-        "The body is not what its type says",
+        "Malformed request body",
         "Correct what the errors name. The example is a body that the route takes.";
-    TooManyItems = PAYLOAD_TOO_LARGE "too-many-items", "The request has more than 10,000 items", "Send several requests.";
+    TooManyItems = PAYLOAD_TOO_LARGE "too-many-items", "More than 10,000 items in one request", "Send several requests.";
     NothingAccepted = BAD_REQUEST "nothing-accepted",
-        "None of the items could be accepted",
+        "No item was accepted",
         "Correct the fields that the errors name.";
     WrongParameter = BAD_REQUEST "wrong-parameter",
-        "A parameter or a header of the request is wrong",
+        "Invalid parameter or header",
         "Correct what the errors name.";
     InboxFull = SERVICE_UNAVAILABLE "inbox-full",
-        "The inbox is full, because Temporal does not take its events",
+        "Inbox full, because Temporal does not accept events",
         "Send the request again after the seconds of Retry-After. Nothing was stored.";
     NoAnswer = SERVICE_UNAVAILABLE "no-answer",
-        "Temporal or its worker does not answer",
+        "Temporal or its workers do not respond",
         AGAIN;
     NoIssuer = SERVICE_UNAVAILABLE "no-issuer",
-        "The issuer of access tokens does not answer",
+        "Token issuer unavailable",
         AGAIN;
     NoDirectory = SERVICE_UNAVAILABLE "no-directory",
-        "The team's own directory of recipients does not answer",
+        "Team directory unavailable",
         AGAIN;
-    WrongBody = BAD_REQUEST "wrong-body", "A field of the body is wrong", "Correct the fields that the errors name.";
+    WrongBody = BAD_REQUEST "wrong-body", "Invalid field in request body", "Correct the fields that the errors name.";
     OtherContent = CONFLICT "other-content",
-        "The key was used for another content",
+        "Idempotency key already used for different content",
         "Send the new content under a new key.";
     UnknownRecipient = UNPROCESSABLE_ENTITY "unknown-recipient",
-        "The directory does not know the recipient",
+        "Unknown recipient",
         "Put the recipient into the directory, or name an address.";
     Suppressed = UNPROCESSABLE_ENTITY "suppressed",
-        "The address must not be mailed",
+        "Address suppressed",
         "Do not send the message. The errors name the reason.";
     Template = UNPROCESSABLE_ENTITY "template",
-        "The template cannot make the message",
+        "Template cannot render the message",
         "Correct the template or the variables. The errors say what is wrong.";
     CannotMake = SERVICE_UNAVAILABLE "cannot-make",
-        "The gateway cannot make messages",
+        "Gateway cannot render messages",
         "Its log says which template or DKIM key cannot be used. Correct that, and start the gateway again.";
     Conflict = CONFLICT "conflict",
-        "The state of the thing forbids the command",
+        "Not possible in the current state",
         "Read the reason in the errors. Nothing was changed.";
     NoVersion = PRECONDITION_REQUIRED "no-version",
-        "The request does not name the version that it changes",
-        "Read the thing, and send If-Match with its ETag, or with * for any version.";
+        "Missing If-Match",
+        "Get the resource, and send If-Match with its ETag, or with * for any version.";
     Changed = PRECONDITION_FAILED "changed",
-        "The thing was changed meanwhile",
-        "Read the thing again, and send If-Match with its ETag.";
-    /// Data about the person arrived during an erasure.
+        "Modified concurrently",
+        "Get the resource again, and send If-Match with its new ETag.";
     StillArriving = CONFLICT "still-arriving",
-        "Something about the person came during the erasure",
+        "Data about the person arrived during the erasure",
         "Stop the producers of the person, then send the request again.";
 }
 

@@ -143,15 +143,15 @@ async fn forget_readers(store: &dyn Store, objections: HashSet<(String, Uuid)>) 
     for (tenant, message) in objections {
         match timeout(STORE, store.forget_reading(&tenant, message)).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(%message, %error, "an objection to being counted is lost"),
-            Err(_) => tracing::warn!(%message, "an objection to being counted is lost: the database does not answer"),
+            Ok(Err(error)) => tracing::warn!(%message, %error, "tracking opt-out lost"),
+            Err(_) => tracing::warn!(%message, "tracking opt-out lost: the database does not respond"),
         }
     }
 }
 
 fn count_lost(events: usize, why: &str) {
     metrics::count_tracked("dropped", events);
-    tracing::warn!(events, why, "openings and clicks are not counted");
+    tracing::warn!(events, why, "cannot count opens and clicks");
 }
 
 #[cfg(test)]

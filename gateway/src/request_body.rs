@@ -25,9 +25,9 @@ use serde_json::json;
 use tokio::{sync::Semaphore, task::spawn_blocking, time::timeout};
 
 use crate::{
+    client_quota::QuotaPortion,
     concurrency::{BODY_COST, BodyShare},
     problem::Problem,
-    quota::QuotaPortion,
 };
 
 /// We drain a rejected body for this long and up to this length. Otherwise a client still sending would see a
@@ -71,7 +71,7 @@ pub async fn buffer_body(State(limit): State<BodyLimit>, request: Request, next:
     }
 }
 
-/// Returns the content encoding in lower case, or `None` if the body is not compressed.
+/// In lower case. `None` if the body is not compressed.
 pub(crate) fn encoding(headers: &HeaderMap) -> Option<Vec<u8>> {
     let named = headers.get(CONTENT_ENCODING)?.as_bytes().to_ascii_lowercase();
     Some(named).filter(|named| named != b"identity")

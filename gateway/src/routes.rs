@@ -61,8 +61,7 @@ async fn no_route(uri: Uri) -> Response {
     if path != "/openapi.json" && path != "/v1" && !path.starts_with("/v1/") {
         return StatusCode::NOT_FOUND.into_response();
     }
-    let problem =
-        "is of the api, and this is the public listener; the api has an address of its own, gateway.api_listen";
+    let problem = "is an API path, but this is the public listener; the API has its own address, gateway.api_listen";
     Problem::NotFound.with_errors(&[json!({"field": "path", "problem": problem})])
 }
 
@@ -102,7 +101,6 @@ pub(crate) fn with_limits(routes: Router, concurrency: RequestQuotas, time: Dura
         .layer(from_fn_with_state(concurrency, concurrency::limit_requests))
 }
 
-/// Adds security headers to every response.
 async fn harden_response(response: Response) -> Response {
     // A timeout response has no body.
     let mut response = match response.status() {
@@ -126,7 +124,7 @@ async fn harden_response(response: Response) -> Response {
 
 /// The panic's message may quote the request, so we drop it.
 fn panic_response(_: Box<dyn Any + Send + 'static>) -> Response {
-    tracing::error!("a request ended in a panic: please report that");
+    tracing::error!("request handler panicked; please report this");
     Problem::Failed.into_response()
 }
 

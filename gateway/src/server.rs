@@ -22,8 +22,8 @@ use tower::ServiceExt as _;
 
 use crate::{
     client_address::{PeerAddress, TrustedProxies},
+    client_quota::{ClientQuota, QuotaPortion},
     problem::Problem,
-    quota::{ClientQuota, QuotaPortion},
 };
 
 /// Backoff after an accept error, e.g. if the process is out of file descriptors.
@@ -32,7 +32,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(500);
 /// Response to a connection above its client's limit.
 const TOO_MANY: &[u8] =
     b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 5\r\nConnection: close\r\nContent-Type: application/problem+json\r\n\r\n\
-    {\"type\":\"/problems/too-many\",\"title\":\"This client has too many connections\",\"status\":429,\
+    {\"type\":\"/problems/too-many\",\"title\":\"Too many connections\",\"status\":429,\
     \"detail\":\"Send the request again after the seconds of Retry-After.\"}";
 
 #[derive(Clone, Debug)]
@@ -88,7 +88,7 @@ pub async fn serve(listener: TcpListener, router: Router, limits: ConnectionLimi
     drop(listener);
     connections.close();
     if timeout(limits.ending, connections.wait()).await.is_err() {
-        tracing::warn!(open = connections.len(), "connections are cut off: their requests took too long");
+        tracing::warn!(open = connections.len(), "closed connections whose requests took too long");
     }
 }
 
@@ -128,7 +128,7 @@ impl ConnectionQuota {
                 }
                 Err(error) if is_of_the_client(&error) => {}
                 Err(error) => {
-                    tracing::error!(%error, "no connection can be accepted");
+                    tracing::error!(%error, "cannot accept connections");
                     sleep(ACCEPT_PAUSE).await;
                 }
             }

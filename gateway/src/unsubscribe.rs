@@ -48,7 +48,7 @@ async fn show(Extracted(state): Extracted<GatewayState>, token: Result<Path<Stri
     }
 }
 
-/// Unsubscribes. This is idempotent.
+/// This is idempotent.
 async fn post_unsubscribe(
     Extracted(state): Extracted<GatewayState>,
     token: Result<Path<String>, PathRejection>,
@@ -71,17 +71,17 @@ async fn post_unsubscribe(
         Ok(Some(link)) => link,
         Ok(None) => return StatusCode::NOT_FOUND.into_response(),
         Err(error) => {
-            tracing::error!(%message, %error, "a recipient cannot unsubscribe now");
+            tracing::error!(%message, %error, "cannot unsubscribe recipient");
             return Problem::Unavailable.into_response();
         }
     };
-    tracing::info!(%message, "a recipient unsubscribed");
+    tracing::info!(%message, "recipient unsubscribed");
     if let UnsubscribeLink::Unsubscribe { key, .. } = &link {
         if let Err(unknown) = state.settings.check_digest(key) {
             tracing::warn!(
                 %key,
                 %unknown,
-                "a recipient unsubscribed from a digest type that no table has: if it has another name now, write the old one into `was`"
+                "recipient unsubscribed from an unknown digest type: if it was renamed, add the old name to `was`"
             );
         }
         state.wake_windows([key]).await;
@@ -105,7 +105,7 @@ fn read_link(state: &GatewayState, token: Result<Path<String>, PathRejection>) -
 struct UnsubscribePage<'a> {
     frame: PageFrame,
     phrases: Phrases<'a>,
-    /// Name of the digest type, or `None` for single bulk messages.
+    /// `None` for single bulk messages.
     digest: Option<String>,
     /// The digest type or tenant is no longer configured, so emails may continue under another name.
     is_former: bool,

@@ -33,7 +33,7 @@ async fn show(Extracted(state): Extracted<GatewayState>, token: Result<Path<Stri
     let bytes = match state.store.message_bytes(&link.tenant, link.message).await {
         Ok(bytes) => bytes,
         Err(error) => {
-            tracing::error!(message = %link.message, %error, "a message cannot be shown now");
+            tracing::error!(message = %link.message, %error, "cannot show message");
             return page::unavailable_page(&state, &link.tenant);
         }
     };

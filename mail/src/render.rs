@@ -1,5 +1,5 @@
-//! Renders a message's subject, HTML and text from a template (rules 19 to 23). The same view always renders
-//! to the same bytes. Files are read only when a renderer is created.
+//! Renders a message's subject, HTML and text from a template (rules 19, 20, 21, 22 and 23). The same view
+//! always renders to the same bytes. Files are read only when a renderer is created.
 
 use std::{
     path::{Path, PathBuf},
@@ -61,7 +61,7 @@ pub struct RenderedEmail {
     pub html: String,
     pub text: String,
     pub template: String,
-    /// Why we used another template than requested. This should trigger an alert.
+    /// Why we used another template than requested. Should trigger an alert.
     pub fallback: Option<String>,
 }
 
@@ -104,7 +104,7 @@ impl TemplateRenderer {
         self.has_own
     }
 
-    /// Picks the first available language without tenant overrides, or English.
+    /// Picks the first available language, or English, without tenant overrides.
     #[must_use]
     pub fn phrases<'w>(&self, wanted: impl IntoIterator<Item = &'w str>) -> Phrases<'_> {
         self.words.choose(wanted)
@@ -131,7 +131,6 @@ impl TemplateRenderer {
         self.words.catalogues().map(|catalogue| catalogue.tag.to_string()).collect()
     }
 
-    /// Digest types with the path to their HTML.
     #[must_use]
     pub fn template_origins(&self) -> Vec<(String, PathBuf)> {
         let origin =
@@ -144,7 +143,7 @@ impl TemplateRenderer {
         if self.sources.has(template) { Ok(()) } else { Err(unknown()) }
     }
 
-    /// Renders `template`, or `default` if `template` is missing or fails (rule 23).
+    /// Renders `template`, or `default` if that is missing or fails (rule 23).
     ///
     /// # Errors
     /// `default` also fails.
@@ -152,8 +151,8 @@ impl TemplateRenderer {
         self.render_tracked(template, view, &TrackingUrls::NONE)
     }
 
-    /// Like [`render`](Self::render), but with tracked links. Links to unsubscribe, to the preferences and to
-    /// view the message are not tracked.
+    /// Like [`render`](Self::render), but tracks links, except those to unsubscribe, to the preferences and
+    /// to view the message.
     ///
     /// # Errors
     /// `default` also fails.
@@ -190,7 +189,7 @@ impl TemplateRenderer {
         })
     }
 
-    /// Fits as many items and lines as possible (rule 21). Drops items before lines.
+    /// Fits as many items and lines as possible (rule 21), dropping items before lines.
     fn fitting_page(
         &self,
         template: &str,
@@ -209,7 +208,7 @@ impl TemplateRenderer {
         }
         let view = view.clone().with_items(1);
         // Binary search: `fits` lines fit, `too_many` lines don't.
-        let (mut fits, mut too_many) = (0, view.digest.groups.len());
+        let (mut fits, mut too_many) = (0, view.digest.lines.len());
         let mut best = self.page(template, &view.clone().with_lines(0), tracker)?;
         if best.html.len() >= HTML_BYTES {
             let problem = format!("{} bytes without a single line; the limit is {HTML_BYTES}", best.html.len());
@@ -245,7 +244,7 @@ impl TemplateRenderer {
         Ok(RenderedPage { subject, html: tracker.add_tracking(html, &view.links.untracked_links()), context })
     }
 
-    /// Inlines the team's own styles. HTML far over the limit is not inlined, since we won't send it.
+    /// Inlines the team's own styles, unless the HTML is far over the limit, since we won't send it.
     fn html(&self, template: &str, context: &Context) -> Result<String, TemplateError> {
         let html = self.part(template, PARTS[1], context)?;
         Ok(if html.len() < 2 * HTML_BYTES { inline::inline_styles(html) } else { html })
@@ -320,12 +319,10 @@ impl SampleRecipient {
 }
 
 impl TemplateRenderer {
-    /// Renders a single message in the language of `phrases`. There is no fallback: the sender gets the
-    /// error.
+    /// Renders a single message in the language of `phrases`. Without a fallback: the sender gets the error.
     ///
     /// # Errors
-    /// The template does not exist or fails, or it renders an empty subject or at least [`HTML_BYTES`] of
-    /// HTML.
+    /// The template does not exist or fails, or renders an empty subject or at least [`HTML_BYTES`] of HTML.
     pub fn render_message(
         &self,
         template: &str,

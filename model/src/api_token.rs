@@ -1,7 +1,7 @@
 //! API tokens. A service sends one as `Authorization: Bearer`.
 //!
-//! A token is `tdg_ID_SECRET`. The last eight digits are a checksum, so that secret scanners can recognize a
-//! token. The store keeps only a hash, and because the secret is random, this need not be a slow one.
+//! A token is `tdg_ID_SECRET`. The last eight digits are a checksum, so secret scanners can recognize it. The
+//! store keeps only a hash, which need not be a slow one because the secret is random.
 
 use std::{fmt, str::FromStr};
 
@@ -38,20 +38,20 @@ closed_set! {
     }
 }
 
-/// A complete token. Its text is shown only once, when the token is created.
+/// A complete token. Its text is only shown when it is created.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ApiToken {
     id: String,
     secret: String,
 }
 
-/// A text is not a valid token. The error never shows the text.
+/// Not a valid token. The error never shows the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("is not a token; `tidings tokens create` prints one")]
+#[error("is malformed; `tidings tokens create` prints a valid one")]
 pub struct WrongToken;
 
 impl ApiToken {
-    /// Returns `None` if the system has no randomness.
+    /// `None` without randomness from the system.
     #[must_use]
     pub fn generate() -> Option<Self> {
         let mut bytes = [0; ID_BYTES + SECRET_BYTES];
@@ -71,7 +71,6 @@ impl ApiToken {
         hex_sha256(self.secret.as_bytes())
     }
 
-    /// Returns the full text, including the secret.
     #[must_use]
     pub fn reveal(&self) -> String {
         let text = self.without_checksum();
@@ -114,17 +113,16 @@ impl fmt::Debug for ApiToken {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TokenRecord {
     pub id: String,
-    /// `None` if the token is valid for every tenant.
+    /// `None` for every tenant.
     pub tenant: Option<String>,
     pub scopes: Vec<TokenScope>,
     /// Its purpose, in the operator's words; may be empty.
     pub note: String,
     pub created_at: Timestamp,
     pub created_by: String,
-    /// `None` if the token never expires.
     pub expires_at: Option<Timestamp>,
     pub revoked_at: Option<Timestamp>,
-    /// The day (UTC) on which the token was last used.
+    /// In UTC.
     pub last_used_on: Option<Date>,
 }
 

@@ -13,25 +13,35 @@ pub enum NamePlace {
     Field,
     /// A path of the API.
     Route,
+    /// A variable of templates. An unknown one is false in an `if`, so a template that uses it must not load.
+    Variable,
 }
 
-use NamePlace::{Command, Field, Flag, Key, Route};
+use NamePlace::{Command, Field, Flag, Key, Route, Variable};
 
 /// Each place with the former name and today's. CHANGELOG.md has the same rows.
-pub const CHANGED_NAMES: [(NamePlace, &str, &str); 13] = [
+pub const CHANGED_NAMES: [(NamePlace, &str, &str); 21] = [
     (Key, "first_now", "send_first"),
     (Key, "throttled", "on_throttle"),
     (Key, "capped", "on_cap"),
     (Key, "linger", "keep_open"),
     (Key, "max_items", "lines_per_message"),
     (Key, "max_lines", "items_per_line"),
+    (Key, "type", "digest_type"),
     (Command, "digests", "digest"),
     (Command, "pauses", "pause"),
     (Command, "upkeep", "retention"),
     (Flag, "where", "filter"),
+    (Flag, "type", "digest-type"),
     (Field, "where", "filter"),
     (Field, "but", "not_sent_because"),
+    (Field, "type", "digest_type"),
+    (Field, "notices", "webhook_events"),
     (Route, "/v1/digests", "/v1/ledger/digests"),
+    (Variable, "digest.groups", "digest.lines"),
+    (Variable, "digest.more.groups", "digest.more.lines"),
+    (Variable, "digest.group_count", "digest.line_count"),
+    (Variable, "section.groups", "section.lines"),
 ];
 
 /// Returns today's name for a former one.

@@ -1,12 +1,11 @@
-//! Email addresses. We check one when parsing it; after this it can be used in headers and envelopes as it
-//! is.
+//! Email addresses. Once parsed, an address can be used in headers and envelopes as it is.
 
 use std::{fmt, str::FromStr};
 
 use serde::{Serialize, Serializer};
 use url::Host;
 
-/// Limits (RFC 5321 4.5.3.1.3, without the brackets) for an address and its local part, in bytes.
+/// Limits in bytes for an address and its local part (RFC 5321 4.5.3.1.3, without the brackets).
 const ADDRESS_BYTES: usize = 254;
 const LOCAL_PART_BYTES: usize = 64;
 /// Maximum length of a domain label (RFC 1035 2.3.4).
@@ -15,8 +14,7 @@ const LABEL_BYTES: usize = 63;
 /// An address we can send to or from.
 ///
 /// A local part gets quotes if needed: `hanako.@docomo.ne.jp`, assigned before RFC 5321, becomes
-/// `"hanako."@docomo.ne.jp`. The domain is in ASCII (RFC 5891). A non-ASCII local part needs a relay with
-/// SMTPUTF8.
+/// `"hanako."@docomo.ne.jp`. The domain is in ASCII (RFC 5891). A non-ASCII local part needs SMTPUTF8.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EmailAddress {
     written: String,
@@ -26,24 +24,22 @@ pub struct EmailAddress {
     at: usize,
 }
 
-/// The text does not show the address and follows a field name.
+/// The text follows a field name and does not show the address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
     #[error("is not an address; write for example \"ann@acme.example\"")]
     NotAddress,
-    #[error("is not an address alone; leave out the name and the brackets, as in \"ann@acme.example\"")]
+    #[error("is not just an address; leave out the name and the brackets, as in \"ann@acme.example\"")]
     WithName,
     #[error("is not an address: it has more than one @; write a single address, as in \"ann@acme.example\"")]
     Several,
-    #[error("is not an address: it has a control character or an invisible one; remove it")]
+    #[error("is not an address: it has a control or invisible character; remove it")]
     Invisible,
-    #[error("is not an address: before the @ it has a character that needs quotes, as in \"john smith\"@acme.example")]
+    #[error("is not an address: a character before the @ needs quotes, as in \"john smith\"@acme.example")]
     NeedsQuotes,
-    #[error(
-        "is not an address: the quotes must enclose all that stands before the @, as in \"john smith\"@acme.example"
-    )]
+    #[error("is not an address: the quotes must enclose everything before the @, as in \"john smith\"@acme.example")]
     Quotes,
-    #[error("has an IP address after the @, and messages go to domains only; write for example \"ann@acme.example\"")]
+    #[error("has an IP address after the @, but messages only go to domains; write for example \"ann@acme.example\"")]
     Literal,
     #[error("is not an address: after the @ there is no domain like acme.example")]
     Domain,
@@ -51,7 +47,7 @@ pub enum AddressError {
     TooLong,
 }
 
-/// An older version or another program accepted this address.
+/// Accepted by an older version or another program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("address that cannot be sent to: it {0}")]
 pub struct UnsendableAddress(#[from] pub AddressError);
@@ -79,8 +75,8 @@ impl EmailAddress {
         &self.composed[self.at + 1..]
     }
 
-    /// One form for all spellings, to look up in the store: lower case, as in envelopes. An invalid address
-    /// is only lowercased, so that older rows are found.
+    /// One form for all spellings, for lookups in the store: lower case, as in envelopes. An invalid address
+    /// is only lowercased, so older rows are found.
     #[must_use]
     pub fn normalize_address(text: &str) -> String {
         let lower = text.to_lowercase();
@@ -154,7 +150,7 @@ fn is_atom(c: char) -> bool {
     c.is_ascii_alphanumeric() || "!#$%&'*+-/=?^_`{|}~".contains(c) || !c.is_ascii()
 }
 
-/// Invisible characters, except joiners in scripts and emoji. They could hide a second address or end a line.
+/// Except joiners in scripts and emoji. Invisible characters could hide a second address or end a line.
 fn is_invisible(c: char) -> bool {
     let is_format = matches!(
         c,

@@ -1,7 +1,7 @@
-//! The gateway's inbox: durable events, not yet sent to their workflow.
+//! The gateway's inbox: durable events not yet sent to their workflow.
 //!
-//! A forwarder leases a key, sends its oldest events in one signal, and returns the lease. A lease is just a
-//! time after which the key is free. All decisions are pure functions.
+//! A forwarder leases a key, sends its oldest events in one signal, and returns the lease: a time after which
+//! the key is free. All decisions are pure functions.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -17,8 +17,8 @@ use crate::{
 /// Protects against a forwarder that vanished.
 pub const LEASE: Duration = Duration::from_secs(30);
 /// Between two signals to a key: five per second.
-const PACE: SignedDuration = SignedDuration::from_millis(200);
-const LONGEST_WAIT: SignedDuration = SignedDuration::from_secs(30);
+const SIGNAL_INTERVAL: SignedDuration = SignedDuration::from_millis(200);
+const MAX_BACKOFF: SignedDuration = SignedDuration::from_secs(30);
 /// Poll interval of an idle forwarder.
 pub const LOOK: Duration = Duration::from_millis(250);
 
@@ -94,7 +94,7 @@ pub fn batch_len(sizes: impl IntoIterator<Item = usize>) -> usize {
     sizes.into_iter().take(limits::BATCH_EVENTS).take_while(fits).count()
 }
 
-/// How many items one signal may carry. Events apply before retracts within a signal. So if an item retracts
+/// How many items one signal may carry. Within a signal, events apply before retracts. So if an item retracts
 /// an id, a later event with this id (e.g. an alert firing again) has to wait for the next signal.
 #[must_use]
 pub fn ordered_len(items: &[PendingItem]) -> usize {
@@ -120,7 +120,6 @@ pub fn ordered_len(items: &[PendingItem]) -> usize {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyLease {
     pub free_at: Timestamp,
-    /// Consecutive failed signals.
     pub failures: u32,
 }
 
@@ -132,13 +131,13 @@ impl KeyLease {
 
     #[must_use]
     pub fn after_success(started: Timestamp) -> Self {
-        Self { free_at: started.saturating_add(PACE).unwrap_or(Timestamp::MAX), failures: 0 }
+        Self { free_at: started.saturating_add(SIGNAL_INTERVAL).unwrap_or(Timestamp::MAX), failures: 0 }
     }
 
     /// Backs off for 1 s, doubling with each failure up to 30 s.
     #[must_use]
     pub fn after_failure(self, now: Timestamp) -> Self {
-        let wait = SignedDuration::from_secs(1 << self.failures.min(5)).min(LONGEST_WAIT);
+        let wait = SignedDuration::from_secs(1 << self.failures.min(5)).min(MAX_BACKOFF);
         Self { free_at: now.saturating_add(wait).unwrap_or(Timestamp::MAX), failures: self.failures.saturating_add(1) }
     }
 }
@@ -152,7 +151,6 @@ pub struct QueuedKey {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ForwarderStep {
-    /// Lease these keys and send.
     Lease(Vec<QueuedKey>),
     /// All keys are leased: poll again later.
     Wait(Duration),
@@ -190,7 +188,6 @@ impl InboxDepth {
     }
 }
 
-/// Capacity and retention of the inbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InboxLimits {
     pub bytes: u64,

@@ -15,11 +15,11 @@ use crate::{
 };
 
 pub const MOST_KEYS: usize = 100_000;
-/// Over all gateways, and at most one per tenant. The store's SQL repeats this number.
+/// Over all gateways, and at most one per tenant. Repeated in the store's SQL.
 pub const MOST_RUNNING: u32 = 4;
 /// Waiting and running, per tenant or for all tenants together.
 pub const MOST_WAITING: u32 = 100;
-/// Rate limit for each job.
+/// For each job.
 pub const ORDERS_A_SECOND: u32 = 50;
 /// A job fails after this many consecutive commands without a reply.
 pub const MOST_SILENT: u32 = 100;
@@ -36,7 +36,6 @@ impl StoredWait {
 
 closed_set! {
     pub enum JobState {
-        /// No gateway has started the job.
         Waiting = "waiting",
         /// A gateway is selecting keys or sending commands.
         Running = "running",
@@ -116,8 +115,7 @@ pub struct Job {
     #[serde(flatten)]
     pub task: JobTask,
     /// The filter.
-    #[serde(rename = "filter")]
-    pub words: String,
+    pub filter: String,
     /// Missing if the job covers every tenant.
     pub tenant: Option<String>,
     /// The operator and the reason.
@@ -145,7 +143,7 @@ impl Job {
     pub const fn new(
         id: Uuid,
         task: JobTask,
-        words: String,
+        filter: String,
         tenant: Option<String>,
         order: CommandContext,
         now: Timestamp,
@@ -153,7 +151,7 @@ impl Job {
         Self {
             id,
             task,
-            words,
+            filter,
             tenant,
             order,
             dry_run: false,
@@ -168,7 +166,7 @@ impl Job {
         }
     }
 
-    /// The same for each key, because a run accepts only one update per id.
+    /// The same for each key, because a run accepts one update per id.
     #[must_use]
     pub fn update_id(&self) -> String {
         format!("job/{}", self.id)
@@ -177,18 +175,16 @@ impl Job {
     #[must_use]
     pub fn audit_entry(&self) -> Option<AuditEntry> {
         let entry = self.order.audit_entry(&format!("job {}", self.task.name()), self.posted_at);
-        let why = format!("{} (job {} where {})", self.order.why, self.id, self.words);
+        let why = format!("{} (job {} where {})", self.order.why, self.id, self.filter);
         (!self.dry_run).then_some(AuditEntry { why, ..entry })
     }
 }
 
 pub type JobPlace = (Timestamp, Uuid);
 
-/// Filters jobs; the latest comes first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct JobFilter {
-    /// `None` for every tenant.
     pub tenant: Option<String>,
     #[serde(skip)]
     pub page: PageRequest<JobPlace>,
@@ -240,7 +236,7 @@ mod tests {
 
     fn job(task: JobTask) -> Job {
         let order = CommandContext { by: "token:1".into(), why: "ticket 812".into() };
-        Job::new(Uuid::nil(), task, "type=alerts".into(), Some("acme".into()), order, Timestamp::UNIX_EPOCH)
+        Job::new(Uuid::nil(), task, "digest_type=alerts".into(), Some("acme".into()), order, Timestamp::UNIX_EPOCH)
     }
 
     #[test]
@@ -248,7 +244,7 @@ mod tests {
         assert_eq!(
             json!(job(JobTask::Hold { until: Some(Timestamp::UNIX_EPOCH) })),
             json!({
-                "id": Uuid::nil(), "order": "hold", "until": "1970-01-01T00:00:00Z", "filter": "type=alerts",
+                "id": Uuid::nil(), "order": "hold", "until": "1970-01-01T00:00:00Z", "filter": "digest_type=alerts",
                 "tenant": "acme", "by": "token:1", "why": "ticket 812", "dry_run": false, "state": "waiting",
                 "matched": null, "done": 0, "failed": 0,
                 "posted_at": "1970-01-01T00:00:00Z", "started_at": null, "ended_at": null,
@@ -277,7 +273,7 @@ mod tests {
         let entry = job(JobTask::Drop).audit_entry().unwrap();
         assert_eq!((entry.action.as_str(), entry.actor.as_str()), ("job drop", "token:1"));
         assert!(
-            entry.why.starts_with("ticket 812 (job ") && entry.why.ends_with("where type=alerts)"),
+            entry.why.starts_with("ticket 812 (job ") && entry.why.ends_with("where digest_type=alerts)"),
             "{}",
             entry.why
         );

@@ -1,8 +1,8 @@
-//! Signs tokens, so that we can trust one when it comes back in a link, a bounce or an email (RFC 2104).
+//! Signs tokens, so we can trust one coming back in a link, a bounce or an email (RFC 2104).
 //!
-//! A signature covers purpose, key and content, so a token for one purpose or tenant is useless for another.
-//! Mail servers may change the case of an address, so email tokens are short and in base32. See
-//! [`UnsubscribeLink`](crate::UnsubscribeLink) for the tokens in links.
+//! A signature covers purpose, key and content, so a token is useless for another purpose or tenant. Mail
+//! servers may change an address's case, so email tokens are short and in base32. See
+//! [`UnsubscribeLink`](crate::UnsubscribeLink) for tokens in links.
 
 use std::{fmt, str::FromStr};
 
@@ -21,7 +21,6 @@ pub const VARIABLE: &str = "TIDINGS_LINK_KEYS";
 const KEY_BYTES: usize = 32;
 /// Separates our signatures from any other use of the same key.
 const CONTEXT: &[u8] = b"tidings/link/v1/";
-/// Labels for the two derived keys.
 const SEAL: &[u8] = b"tidings/keys/v1/seal";
 const NONCE: &[u8] = b"tidings/keys/v1/nonce";
 const FINGERPRINT: &[u8] = b"tidings/keys/v1/fingerprint";
@@ -44,15 +43,12 @@ pub enum TokenPurpose {
     /// Unsubscribe by email, in `List-Unsubscribe`.
     Leave = b'm',
     Unsubscribe = b'u',
-    /// Unsubscribe an address from bulk messages.
     Suppress = b's',
     Preferences = b'p',
     View = b'v',
     /// The page to pin the digest type's cadence.
     AsBefore = b'b',
-    /// The image that counts opens.
     Open = b'o',
-    /// A counted click.
     Click = b'c',
 }
 
@@ -67,9 +63,9 @@ pub(crate) struct LinkKey {
     nonce: hmac::Key,
 }
 
-/// A text is not a list of keys. The error never shows the text.
+/// The error never shows the text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("is no list of keys with spaces between them; `tidings keys new` prints a key")]
+#[error("expected space-separated keys; `tidings keys new` prints a key")]
 pub struct WrongKeys;
 
 impl LinkKeys {
@@ -81,7 +77,6 @@ impl LinkKeys {
         Some(URL_SAFE_NO_PAD.encode(bytes))
     }
 
-    /// An email token in lower case.
     #[must_use]
     pub fn sign(&self, purpose: TokenPurpose, tenant: &str, message: Uuid) -> String {
         let Some(key) = self.signing_key() else { return String::new() };
@@ -98,7 +93,7 @@ impl LinkKeys {
         self.with_id(token.0[1]).any(|key| key.verify_signature(purpose, &[said, tenant.as_bytes()], mac))
     }
 
-    /// A fingerprint does not reveal the key; the signing key comes first.
+    /// Fingerprints do not reveal the keys; the signing key comes first.
     #[must_use]
     pub fn fingerprints(&self) -> Vec<String> {
         self.0.iter().map(|key| fingerprint(hmac::sign(&key.mac, FINGERPRINT).as_ref())).collect()
@@ -122,7 +117,6 @@ impl LinkKey {
         Self { id: digest(&SHA256, bytes).as_ref()[0], seal: seal.map(aead::LessSafeKey::new), nonce, mac }
     }
 
-    /// Signs the concatenated parts.
     pub(crate) fn sign(&self, purpose: TokenPurpose, parts: &[&[u8]]) -> hmac::Tag {
         hmac::sign(&self.mac, &signing_input(purpose, parts))
     }
@@ -197,7 +191,7 @@ impl EmailToken {
         (bytes[0] == VERSION).then_some(Self(bytes))
     }
 
-    /// The message id claimed by the token.
+    /// As claimed by the token.
     #[must_use]
     pub fn message(&self) -> Uuid {
         Uuid::from_slice(&self.0[2..18]).unwrap_or_default()

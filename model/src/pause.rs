@@ -15,7 +15,6 @@ pub struct PauseScope {
     /// Missing for every tenant.
     pub tenant: Option<String>,
     /// Missing for every digest type.
-    #[serde(rename = "type")]
     pub digest_type: Option<String>,
 }
 
@@ -110,12 +109,11 @@ impl PauseDetails {
     }
 }
 
-/// In the syntax of `--filter`.
 impl fmt::Display for PauseScope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = |name: &str, value: &Option<String>| Some(format!("{name}={}", quote_value(value.as_ref()?)));
         let words: Vec<_> =
-            [word("tenant", &self.tenant), word("type", &self.digest_type)].into_iter().flatten().collect();
+            [word("tenant", &self.tenant), word("digest_type", &self.digest_type)].into_iter().flatten().collect();
         f.write_str(&if words.is_empty() { "all".to_owned() } else { words.join(" and ") })
     }
 }
@@ -156,11 +154,11 @@ mod tests {
         for (tenant, digest_type, covers, words) in [
             ("", "", true, "all"),
             ("acme", "", true, "tenant=acme"),
-            ("", "alerts", true, "type=alerts"),
-            ("acme", "alerts", true, "tenant=acme and type=alerts"),
+            ("", "alerts", true, "digest_type=alerts"),
+            ("acme", "alerts", true, "tenant=acme and digest_type=alerts"),
             ("acm", "", false, "tenant=acm"),
-            ("acme", "activity", false, "tenant=acme and type=activity"),
-            ("big corp", "it's", false, "tenant='big corp' and type=\"it's\""),
+            ("acme", "activity", false, "tenant=acme and digest_type=activity"),
+            ("big corp", "it's", false, "tenant='big corp' and digest_type=\"it's\""),
         ] {
             let scope = scope(tenant, digest_type);
             assert_eq!((scope.covers_key(&key), scope.to_string().as_str()), (covers, words));

@@ -1,7 +1,7 @@
-//! Each process describes itself in the store, so that we can compare them (rule 59).
+//! Each process describes itself in the store, so we can compare them (rule 59).
 //!
-//! Every worker and gateway trusts its own configuration file, keys, clock and database. If these differ,
-//! processes silently harm each other. So irreversible work waits until all workers agree.
+//! Every worker and gateway trusts its own configuration file, keys, clock and database. Processes where
+//! these differ silently harm each other, so irreversible work waits until all workers agree.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -47,7 +47,6 @@ pub struct ProcessProfile {
     /// Per table of the configuration, excluding settings which may differ by host.
     #[serde(default)]
     pub sections: BTreeMap<String, String>,
-    /// Former names of its digest types.
     #[serde(default)]
     pub former_types: BTreeSet<String>,
     /// The first one signs.
@@ -65,7 +64,7 @@ pub struct ProcessProfile {
     pub clock: ClockOffsets,
 }
 
-/// Independent of its path. Note: containers may see one device under different numbers.
+/// Independent of its path. Note: containers may number the device differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileId {
     pub device: u64,
@@ -80,7 +79,7 @@ pub struct ClockOffsets {
 }
 
 impl ProcessRecord {
-    /// Clocks differ, so the heartbeat may be in the future.
+    /// The heartbeat may be in the future, because clocks differ.
     #[must_use]
     pub fn is_live(&self, now: Timestamp) -> bool {
         now.duration_since(self.seen_at).abs() < GONE_AFTER
@@ -112,7 +111,6 @@ impl ProcessProfile {
         format!("{} {}:{}", self.role, self.host, self.pid)
     }
 
-    /// Also accepts former names.
     #[must_use]
     pub fn has_digest_type(&self, name: &str) -> bool {
         self.sections.contains_key(&digest_section(name)) || self.former_types.contains(name)
@@ -130,7 +128,7 @@ impl ClockOffsets {
         off_by(self.store_ms, "the database's")
     }
 
-    /// Describes an offset of more than a minute, of this process or of the database.
+    /// Describes an offset of over a minute, of this process or of the database.
     fn process_fault(self, name: &str) -> Option<String> {
         let of_store = || Some(format!("{name} agrees with Temporal's and is {}", self.store_fault()?));
         self.clock_fault().map(|fault| format!("{name} is {fault}")).or_else(of_store)
@@ -168,7 +166,6 @@ pub fn live_processes(processes: Vec<ProcessRecord>, now: Timestamp) -> Vec<Proc
 }
 
 closed_set! {
-    /// What may differ between processes.
     pub enum ProcessAspect {
         Configuration = "configuration",
         LinkKeys = "link_keys",
@@ -252,7 +249,7 @@ fn or_none(text: String) -> String {
     if text.is_empty() { "none".to_owned() } else { text }
 }
 
-/// `None` if there is only one value. A process without a value agrees with all.
+/// `None` if all values agree. A process without a value agrees with all.
 fn group_by_value(profiles: &[&ProcessProfile], value: &dyn Fn(&ProcessProfile) -> Option<String>) -> Option<String> {
     let mut groups = BTreeMap::<_, BTreeSet<_>>::new();
     for profile in profiles {
@@ -276,16 +273,13 @@ fn differing_sections(profiles: &[&ProcessProfile]) -> String {
     names.iter().filter(differs).map(|name| format!("[{name}]")).collect::<Vec<_>>().join(", ")
 }
 
-/// Irreversible work has to wait.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the workers of this installation do not agree, so that nothing is deleted: {0}. Give all of them the same configuration and keys and \
-     restart them, or stop those that have others; one that is stopped counts for a minute"
+    "the workers of this installation disagree, so nothing is deleted: {0}. Give them all the same configuration and \
+     keys and restart them, or stop the ones that differ; a stopped worker counts for another minute"
 )]
 pub struct WorkerDisagreement(pub String);
 
-/// `own` is the calling process.
-///
 /// # Errors
 /// If they disagree.
 pub fn check_agreement(live: &[ProcessRecord], own: Option<&ProcessProfile>) -> Result<(), WorkerDisagreement> {
@@ -323,10 +317,9 @@ mod tests {
         ProcessRecord { id: Uuid::from_u128(u128::from(profile.pid)), seen_at, profile }
     }
 
-    /// Changes a profile.
     type Change = fn(&mut ProcessProfile);
 
-    /// Each aspect with a change that makes processes differ in it, and a part of the words.
+    /// For each aspect: a change that makes processes differ in it, and part of the message.
     const CHANGES: [(ProcessAspect, Change, &str); ProcessAspect::ALL.len()] = [
         (ProcessAspect::Configuration, |of| drop(of.sections.remove("retention")), "[retention] ("),
         (ProcessAspect::LinkKeys, |of| of.link_keys.clear(), "11 in worker mail:1; none in worker mail:2"),

@@ -33,7 +33,7 @@ pub struct QuietTime {
 pub struct QuietHours(Vec<QuietTime>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("covers the whole week, and no mail could ever go out; leave some time, or write cadence = \"never\"")]
+#[error("covers the whole week, so no email could ever be sent; leave some time, or write cadence = \"never\"")]
 pub struct WholeWeek;
 
 impl QuietHours {
@@ -60,7 +60,7 @@ impl QuietHours {
         Some(end)
     }
 
-    /// The next instant when the quiet time around `at` may be over; `None` if `at` is not quiet.
+    /// When the quiet time around `at` may be over; `None` if `at` is not quiet.
     fn next_end(&self, at: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         let local = zone.to_datetime(at);
         let minutes = Some(self.minutes_ahead(minute_of_week(local))).filter(|minutes| *minutes > 0)?;

@@ -41,7 +41,6 @@ pub use person::{
 };
 pub use suppression::{Suppression, SuppressionFilter, SuppressionPlace, SuppressionReason};
 
-/// A person in a tenant's directory.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recipient {
     pub tenant: String,
@@ -134,7 +133,7 @@ pub struct Preferences {
 }
 
 impl Preferences {
-    /// For a person who had two ids: the later preferences win, but everything turned off or paused stays so.
+    /// For a person who had two ids: later preferences win, but everything turned off or paused stays so.
     #[must_use]
     pub fn merge_choices(later: Self, earlier: &Self) -> Self {
         let off = &later.off | &earlier.off;
@@ -153,7 +152,6 @@ pub struct PreferencesChange {
     pub consent: bool,
 }
 
-/// Everything plan and admission need about a key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct KeyFacts {
     pub recipient: Option<Recipient>,
@@ -161,22 +159,21 @@ pub struct KeyFacts {
     /// links.
     pub generation: u64,
     pub preferences: Preferences,
-    /// Changes of the preferences and of the directory's zone; 0 if none.
+    /// Changes of the preferences and the directory's zone; 0 if none.
     pub revision: u64,
-    /// When `revision` last changed.
     pub changed_at: Option<Timestamp>,
     /// `true` unless withdrawn.
     pub consent: bool,
-    /// Applies to digests of this tenant. The first reason wins.
+    /// For this tenant's digests. The first reason wins.
     pub suppressed: Option<SuppressionReason>,
     /// When a relay accepted the last digest.
     pub last_sent_at: Option<Timestamp>,
-    /// For throttles: its slot, or when the relay accepted it.
+    /// For throttles: the last digest's slot, or when the relay accepted it.
     pub last_slot_at: Option<Timestamp>,
-    /// `None` if there was no digest or an older version planned it.
+    /// `None` without a digest, or if an older version planned it.
     pub last_schedule: Option<SentSchedule>,
     pub reading: EngagementTimes,
-    /// The one that lasts longest. It may be over.
+    /// The longest one. May be over.
     pub pause: Option<PauseDetails>,
     /// When the team's own directory returned the recipient.
     pub answered_at: Option<Timestamp>,
@@ -220,10 +217,10 @@ pub struct SentSchedule {
     pub zone: String,
 }
 
-/// Opens and clicks of a key's digests, as far as messages are counted.
+/// Opens and clicks of a key's digests, for counted messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EngagementTimes {
-    /// The last one by a person. `None` if nothing proves that this recipient can be counted.
+    /// The last by a person. `None` if nothing proves that this recipient can be counted.
     pub read_at: Option<Timestamp>,
     /// When a relay accepted the first digest since an open or click that may be a person's.
     pub unread_since: Option<Timestamp>,
@@ -233,7 +230,7 @@ pub struct EngagementTimes {
 
 #[derive(Clone)]
 pub enum PreferencesPut {
-    /// The preferences are stored; `changed` is `false` if nothing was different.
+    /// `changed` is `false` if nothing was different.
     Stored { revision: u64, changed: bool },
     /// Another change came first. Nothing was written.
     Conflict { current: Box<KeyFacts> },
@@ -243,13 +240,12 @@ pub enum PreferencesPut {
 pub struct ClaimLimits<'a> {
     /// `None` for no limit, e.g. for an operator's flush.
     pub cap: Option<CapSpan>,
-    /// When the digest [counts](crate::rules::limit::counts_from) for limits. `None` means at its claim.
+    /// When the digest [counts](crate::rules::limit::counts_from) for limits; `None` for its claim.
     pub slot_at: Option<Timestamp>,
     pub off: &'a BTreeSet<String>,
     pub seen: &'a BTreeSet<String>,
-    /// Limit the age or number of events.
+    /// Limits on events' age or number.
     pub categories: &'a DigestCategories,
-    /// For the ledger.
     pub planned: Option<&'a PlanSummary>,
 }
 
@@ -259,33 +255,31 @@ pub struct CapSpan {
     pub most: u32,
     /// Exclusive.
     pub since: Timestamp,
-    /// A wrong clock dated later claims.
+    /// Later claims come from a wrong clock.
     pub until: Timestamp,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClaimOutcome {
     Claim(ClaimCounts),
-    /// The recipient has reached the cap. Nothing was written.
+    /// Nothing was written.
     Capped {
-        /// When this digest counts from.
         oldest: Timestamp,
     },
 }
 
-/// The events of a request a key's ledger already has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KnownEvents {
     /// In the order of the request.
     pub event_ids: Vec<String>,
-    /// New content for events that are over.
+    /// New content for final events.
     pub refused: Vec<(String, EventContent)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClaimCounts {
     pub items: u64,
-    pub groups: u64,
+    pub lines: u64,
     /// How many of the claim's events, counted from the first, are in the ledger.
     pub taken: u64,
     /// Retracted or opted out.
@@ -299,9 +293,9 @@ pub struct DigestContents {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claimed_at: Option<Timestamp>,
     pub items: u64,
-    /// `lines` may have only the first ones.
-    pub groups: u64,
-    /// Sums over all events.
+    /// `lines` may only have the first ones.
+    pub line_count: u64,
+    /// Over all events.
     pub counts: BTreeMap<String, i64>,
     pub lines: Vec<DigestLine>,
 }
@@ -311,7 +305,7 @@ impl DigestContents {
     pub fn common_entity(&self) -> Option<(&str, &str)> {
         let mut entities = self.lines.iter().map(|line| (&*line.entity_type, &*line.entity_id));
         let entity = entities.next().filter(|(_, id)| !id.is_empty())?;
-        (self.groups == self.lines.len() as u64 && entities.all(|other| other == entity)).then_some(entity)
+        (self.line_count == self.lines.len() as u64 && entities.all(|other| other == entity)).then_some(entity)
     }
 }
 
@@ -338,11 +332,11 @@ pub struct DigestLine {
 /// One or more events with the same text for a reader.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LineItem {
-    /// The number of events in this item.
     #[serde(default = "default_count")]
     pub count: u64,
     /// From its latest event (by `occurred_at`, then `event_id` in byte order).
     pub at: Timestamp,
+    /// May be empty.
     /// May be empty.
     #[serde(default)]
     pub actor: String,
@@ -369,7 +363,6 @@ pub struct CloseRequest<'a> {
     pub window: &'a Window,
     pub events: &'a [Event],
     pub closed: &'a WindowEnd,
-    /// For the audit trail.
     pub by: AuditActor,
     pub return_events: bool,
     /// For a window that ends without a claim.
@@ -404,7 +397,7 @@ mod tests {
             latest: Vec::new(),
         };
         let lines = entities.iter().map(line).collect();
-        DigestContents { claimed_at: None, items: groups, groups, counts: BTreeMap::new(), lines }
+        DigestContents { claimed_at: None, items: groups, line_count: groups, counts: BTreeMap::new(), lines }
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Delivery statistics: counts messages by their reports. A message counts once for each kind of report, on
-//! the day it was created. Repeated or reordered reports and deleted rows do not change a count.
+//! Delivery statistics: counts messages by their reports, once for each kind of report, on the day the
+//! message was created. Repeated or reordered reports and deleted rows do not change a count.
 
 use jiff::{Timestamp, civil::Date, tz::TimeZone};
 use serde::Serialize;
@@ -8,7 +8,7 @@ use crate::delivery_events::{BounceKind, DeliveryReport, ReportKind};
 
 closed_set! {
     pub enum ReportGrouping {
-        Type = "type",
+        DigestType = "digest_type",
         Template = "template",
         Relay = "relay",
         Day = "day",
@@ -16,7 +16,7 @@ closed_set! {
 }
 
 closed_set! {
-    /// A kind of report that counts. The names are also the column names.
+    /// The names are also the column names.
     pub enum CountedReport {
         Delivered = "delivered",
         Deferred = "deferred",
@@ -63,7 +63,7 @@ impl CountedReport {
     }
 }
 
-/// Selects the messages created from the first day up to, but not including, the second.
+/// Messages created from the first day up to, but not including, the second.
 #[derive(Clone, Debug)]
 pub struct ReportQuery {
     pub tenant: Option<String>,

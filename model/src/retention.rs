@@ -1,10 +1,17 @@
-//! Activity inputs and outputs of the retention workflow. They end up in workflow history, so they must not
-//! contain rows.
+//! Inputs and outputs of the retention workflow's activities. Workflow history keeps them, so they contain no
+//! rows.
 
-use jiff::Timestamp;
+use std::time::Duration;
+
+use jiff::{Timestamp, civil::Time};
 use serde::{Deserialize, Serialize};
 
 use crate::Key;
+
+/// How long rows stay, unless configured.
+pub const DEFAULT_AGE: Duration = Duration::from_hours(90 * 24);
+/// When retention runs each night, in UTC, unless configured.
+pub const DEFAULT_TIME: Time = Time::constant(3, 30, 0, 0);
 
 closed_set! {
     pub enum RetentionKind {
@@ -34,7 +41,7 @@ impl RetentionKind {
     }
 }
 
-/// Input of `upkeep_cutoffs`: computes all cutoffs once, so that batches agree.
+/// Input of `upkeep_cutoffs`: computes all cutoffs once, so batches agree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CutoffsInput {
     pub asked_at: Timestamp,
@@ -54,7 +61,7 @@ pub struct PurgeAnswer {
     pub more: bool,
 }
 
-/// Retracts of a key older than this are no longer needed by any open window.
+/// A key's older retracts are no longer needed by any open window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetractExpiry {
     pub key: Key,
@@ -64,7 +71,7 @@ pub struct RetractExpiry {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ArchiveRecord {
     pub folder: String,
-    /// A time before the first file; `None` if nothing was written there.
+    /// Before the first file; `None` if nothing was written there.
     pub begun_at: Option<Timestamp>,
     /// File names below the folder, ordered by the age of their rows. Empty if unknown.
     pub first_file: String,

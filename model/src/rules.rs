@@ -18,8 +18,9 @@ mod promise;
 pub mod returned;
 #[cfg(test)]
 mod samples;
-pub mod seen;
+pub mod seen_elsewhere;
 pub mod spread;
+mod urgent;
 pub mod working_days;
 
 pub use in_force::{EffectiveSchedule, NextDeadline};

@@ -22,6 +22,7 @@ mod category;
 mod former;
 pub(crate) mod frequency;
 mod pages;
+mod retry_delays;
 mod service;
 pub(crate) mod streams;
 mod tenant;
@@ -32,10 +33,11 @@ pub use category::{CategorySettings, DigestCategories, SectionHeading};
 pub use former::FormerNames;
 pub use frequency::{DigestCap, FrequencyLimits, OverLimit};
 pub use pages::{PageUrl, RecipientLinks, RecipientPages, UnknownPlaceholder};
+pub use retry_delays::RETRY_DELAYS;
 pub use service::{DirectoryUrl, SeenService, ServiceUrl};
 pub use streams::{
-    DeliveryGuarantee, DeliveryStreams, MessageRate, RETRY_DELAYS, RateUnit, RelaySettings, ReturnPath, SenderIdentity,
-    StreamName, StreamSettings,
+    DeliveryGuarantee, DeliveryStreams, MessageRate, RateUnit, RelaySettings, ReturnPath, SenderIdentity, StreamName,
+    StreamSettings,
 };
 pub use tenant::{TenantSettings, TenantStream};
 pub use track::{TrackedAction, TrackingSettings};
@@ -49,14 +51,14 @@ pub struct Settings {
     pub digests: BTreeMap<String, DigestSettings>,
     pub tenants: BTreeMap<String, TenantSettings>,
     pub names: FormerNames,
-    /// Limits a recipient's digests across all digest types (rule 13).
+    /// Limits a recipient's digests across all types (rule 13).
     pub cap: Option<DigestCap>,
     pub on_cap: OverLimit,
     /// Suppress an address after this many consecutive soft bounces.
     pub soft_bounces: u32,
     pub relays: BTreeMap<String, RelaySettings>,
-    /// By relay: other names whose messages its webhook also reports about, i.e. its former names and relays
-    /// of the same account.
+    /// By relay: other names its webhook also reports about, i.e. former names and relays of the same
+    /// account.
     pub reports_for: BTreeMap<String, Vec<String>>,
     pub relays_were: BTreeMap<String, Vec<String>>,
     pub streams: DeliveryStreams,
@@ -85,7 +87,7 @@ impl Settings {
         }
     }
 
-    /// All links are `None` without link keys. Under the same keys, a message always gets the same links.
+    /// All links are `None` without link keys. With the same keys, a message always gets the same links.
     /// `user` may be empty.
     #[must_use]
     pub fn recipient_links(&self, link: &UnsubscribeLink, user: &str, stream: StreamName) -> RecipientLinks {
@@ -114,16 +116,15 @@ impl Settings {
         RecipientLinks { unsubscribe_url, unsubscribe_mailto, preferences_url, view_url }
     }
 
-    /// Returns the page where a recipient can pin the digest type's cadence. `None` without link keys or a
-    /// gateway URL.
+    /// The page for pinning the digest type's cadence. `None` without link keys or a gateway URL.
     #[must_use]
     pub fn as_before_url(&self, link: &AsBeforeLink) -> Option<String> {
         let (keys, url) = (self.link_keys.as_ref()?, self.pages.public_url.as_ref()?);
         Some(format!("{url}/b/{}", link.token(keys)?))
     }
 
-    /// Returns the relay whose webhook now reports about messages sent by `name`: renamed, or with the same
-    /// account. For circuit breakers use [`RelaysToday`](crate::RelaysToday).
+    /// The relay whose webhook now reports about messages sent by `name`: renamed, or with the same account.
+    /// For circuit breakers use [`RelaysToday`](crate::RelaysToday).
     #[must_use]
     pub fn relay_today<'a>(&'a self, name: &'a str) -> &'a str {
         if self.relays.contains_key(name) || self.reports_for.contains_key(name) {
@@ -135,7 +136,7 @@ impl Settings {
 
     pub const SOFT_BOUNCES: u32 = 5;
 
-    /// Includes the tenant's overrides. Former names are resolved, here and below.
+    /// With the tenant's overrides. Former names are resolved, here and below.
     #[must_use]
     pub fn digest(&self, key: &Key) -> Option<&DigestSettings> {
         let digest_type = self.names.digest_type(&key.digest_type);
@@ -146,7 +147,7 @@ impl Settings {
     /// Rejects a digest type not configured for the tenant; accepts any if this process has none.
     ///
     /// # Errors
-    /// Suggests the closest configured type, if there is one.
+    /// Suggests the closest configured type, if any.
     pub fn check_digest(&self, key: &Key) -> Result<(), InvalidField> {
         let is_thin = self.digests.is_empty() && self.tenants.values().all(|tenant| tenant.digests.is_empty());
         if is_thin || self.digest(key).is_some() {
@@ -186,7 +187,7 @@ impl Settings {
     }
 
     /// Attempts per second for the stream's task queues, over all workers: the lowest rate of its relays,
-    /// including those of tenants. `None` for no limit.
+    /// including tenants' own. `None` for no limit.
     #[must_use]
     pub fn rate(&self, stream: StreamName) -> Option<f64> {
         let names = self.all_streams(stream).flat_map(|(_, stream)| &stream.relays);
@@ -221,30 +222,28 @@ pub struct DigestSettings {
     pub throttle: Option<Duration>,
     pub on_throttle: OverLimit,
     pub keep_open: Option<Duration>,
-    /// How long a rendered message waits before it is sent, so that an operator can cancel it.
+    /// How long a rendered message waits before it is sent, so an operator can cancel it.
     pub undo: Option<Duration>,
     pub adapt: bool,
     pub choices: OfferedCadences,
     pub zone: Option<String>,
-    /// Working days, for the cadence `weekdays`. `None` to derive them from the recipient's locale.
+    /// For the cadence `weekdays`. `None` to derive them from the recipient's locale.
     pub weekdays: Option<DayRange>,
     /// Spreads digests of the same slot, and those sent after quiet hours, over this time (rule 11).
     pub spread: Option<Duration>,
-    /// No message is sent at these times (rule 12).
+    /// No message is sent then (rule 12).
     pub quiet: QuietHours,
     pub template: String,
-    /// Maximum number of lines in a message.
     pub lines_per_message: u32,
-    /// Maximum number of items on a line.
     pub items_per_line: u32,
     pub max_events: Option<u32>,
     /// Target of the link "and N more".
     pub more_url: Option<String>,
     pub title: Option<String>,
     pub description: Option<String>,
-    /// Categories that recipients may turn off, each with its display name.
+    /// Categories recipients may turn off, with display names.
     pub categories: BTreeMap<String, String>,
-    /// How to order categories in a message, and which events to leave out.
+    /// How to order categories, and which events to leave out.
     pub category: DigestCategories,
     /// Current name by former name.
     pub former_categories: BTreeMap<String, String>,
@@ -253,9 +252,9 @@ pub struct DigestSettings {
 }
 
 impl DigestSettings {
-    /// Default of `lines_per_message` (rule 20).
+    /// Rule 20.
     pub const DEFAULT_LINES: u32 = 50;
-    /// Default of `items_per_line` (rule 20).
+    /// Rule 20.
     pub const DEFAULT_ITEMS: u32 = 3;
     pub const MAX_ITEMS_PER_LINE: u32 = 10;
 
@@ -312,7 +311,7 @@ impl DigestSettings {
 
     #[must_use]
     pub const fn display_limits(&self) -> DisplayLimits<'_> {
-        DisplayLimits { groups: self.lines_per_message, items: self.items_per_line, categories: &self.category }
+        DisplayLimits { lines: self.lines_per_message, items: self.items_per_line, categories: &self.category }
     }
 }
 
@@ -325,7 +324,6 @@ pub enum UnknownRecipients {
 }
 
 impl FrequencyLimits {
-    /// Combines a digest type's limits with the cap across all types.
     #[must_use]
     pub fn new(digest: &DigestSettings, cap: Option<DigestCap>, on_cap: OverLimit) -> Self {
         let DigestSettings { cadence, throttle, on_throttle, .. } = digest;
@@ -335,7 +333,7 @@ impl FrequencyLimits {
 
 #[derive(Clone, Copy, Debug)]
 pub struct DisplayLimits<'a> {
-    pub groups: u32,
+    pub lines: u32,
     pub items: u32,
     pub categories: &'a DigestCategories,
 }

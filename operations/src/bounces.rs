@@ -49,7 +49,7 @@ pub async fn record_bounce(
     let message = match find_authenticated(TokenPurpose::Report, store, settings, &returned).await? {
         Ok(message) => message,
         Err(taken) => {
-            tracing::warn!(id = ?returned.message, ?taken, "a report changes nothing");
+            tracing::warn!(id = ?returned.message, ?taken, "delivery report had no effect");
             return Ok(taken);
         }
     };
@@ -62,7 +62,7 @@ pub async fn record_bounce(
             }
             Err(DeliveryEventError::Store(error)) => return Err(error),
             Err(error @ (DeliveryEventError::Invalid(_) | DeliveryEventError::UnknownMessage)) => {
-                tracing::warn!(id = %message.id, %error, "a report is not recorded");
+                tracing::warn!(id = %message.id, %error, "cannot record delivery report");
             }
         }
     }

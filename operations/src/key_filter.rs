@@ -1,4 +1,4 @@
-//! Filters such as `--filter 'tenant=acme and type=alerts'`. Temporal's visibility finds the keys, then we
+//! Filters such as `--filter 'tenant=acme and digest_type=alerts'`. Temporal's visibility finds the keys, then we
 //! check each again.
 
 use std::{collections::BTreeSet, future::ready, str::FromStr};
@@ -86,14 +86,15 @@ impl KeyFilter {
     fn field_mut(&mut self, name: &str) -> Option<&mut Option<String>> {
         match name {
             "tenant" => Some(&mut self.tenant),
-            "type" => Some(&mut self.digest_type),
+            // Jobs of earlier versions have stored `type`.
+            "digest_type" | "type" => Some(&mut self.digest_type),
             "user" => Some(&mut self.user),
             _ => None,
         }
     }
 }
 
-const EXPECTED: &str = "write tenant=, type= or user=, joined by `and`";
+const EXPECTED: &str = "write tenant=, digest_type= or user=, joined by `and`";
 
 impl FromStr for KeyFilter {
     type Err = KeyFilterError;
@@ -189,12 +190,12 @@ mod tests {
     fn the_words_are_a_query_by_workflow_id() {
         for (words, expected) in [
             ("tenant=acme", "WorkflowId STARTS_WITH 'digest/acme/'"),
-            ("tenant=acme and type=alerts", "WorkflowId STARTS_WITH 'digest/acme/alerts/'"),
-            (" type = alerts AND tenant = \"acme\" ", "WorkflowId STARTS_WITH 'digest/acme/alerts/'"),
-            ("tenant=acme and type=alerts and user=ann", "WorkflowId = 'digest/acme/alerts/ann'"),
+            ("tenant=acme and digest_type=alerts", "WorkflowId STARTS_WITH 'digest/acme/alerts/'"),
+            (" digest_type = alerts AND tenant = \"acme\" ", "WorkflowId STARTS_WITH 'digest/acme/alerts/'"),
+            ("tenant=acme and digest_type=alerts and user=ann", "WorkflowId = 'digest/acme/alerts/ann'"),
             ("tenant=acme and user=ann", "WorkflowId STARTS_WITH 'digest/acme/'"),
-            ("type=alerts", "WorkflowId STARTS_WITH 'digest/'"),
-            ("tenant='a b' and type=\"it's\"", "WorkflowId STARTS_WITH 'digest/a%20b/it%27s/'"),
+            ("digest_type=alerts", "WorkflowId STARTS_WITH 'digest/'"),
+            ("tenant='a b' and digest_type=\"it's\"", "WorkflowId STARTS_WITH 'digest/a%20b/it%27s/'"),
             ("tenant=/", "WorkflowId STARTS_WITH 'digest/%2F/'"),
             (
                 "tenant=\"' OR WorkflowId != '\"",
@@ -209,8 +210,8 @@ mod tests {
     fn keys_from_visibility_are_checked_again() {
         let key: Key = "acme/alerts/ann".parse().unwrap();
         for (words, selects) in [
-            ("type=alerts", true),
-            ("type=activity", false),
+            ("digest_type=alerts", true),
+            ("digest_type=activity", false),
             ("tenant=acme and user=ann", true),
             ("tenant=acme and user=bob", false),
             ("user=an", false),
@@ -222,11 +223,11 @@ mod tests {
     #[test]
     fn a_filter_is_narrowed_to_a_tenant_and_never_widened() {
         for (words, tenant, expected) in [
-            ("type=alerts", Some("acme"), Some("tenant=acme and type=alerts")),
+            ("digest_type=alerts", Some("acme"), Some("tenant=acme and digest_type=alerts")),
             ("tenant=acme and user=ann", Some("acme"), Some("tenant=acme and user=ann")),
             ("tenant=zeta", Some("acme"), None),
             ("tenant=zeta", None, Some("tenant=zeta")),
-            ("type=alerts", None, Some("type=alerts")),
+            ("digest_type=alerts", None, Some("digest_type=alerts")),
         ] {
             let narrowed =
                 words.parse::<KeyFilter>().unwrap().within_tenant(tenant.map(str::to_owned), &FormerNames::default());
@@ -242,7 +243,7 @@ mod tests {
         for (words, expected) in [
             ("tenant=initech", vec!["tenant=initech", "tenant=acme"]),
             ("tenant=acme and user=ann", vec!["tenant=initech and user=ann", "tenant=acme and user=ann"]),
-            ("type=activity", vec!["type=news", "type=activity"]),
+            ("digest_type=activity", vec!["digest_type=news", "digest_type=activity"]),
             ("tenant=zeta", vec!["tenant=zeta"]),
             ("user=ann", vec!["user=ann"]),
         ] {
@@ -262,18 +263,18 @@ mod tests {
     #[test]
     fn an_error_points_at_the_word() {
         for (words, at, problem) in [
-            ("", 0, "write tenant=, type= or user="),
+            ("", 0, "write tenant=, digest_type= or user="),
             ("tennant=acme", 0, "\"tennant\" selects nothing; write tenant="),
             ("tenant=acme and", 15, "write tenant="),
             ("tenant=acme and and", 16, "\"and\" selects nothing"),
-            ("tenant=acme or type=alerts", 12, "expected `and`"),
+            ("tenant=acme or digest_type=alerts", 12, "expected `and`"),
             ("tenant=big corp", 11, "expected `and`; quote a value that has spaces"),
             ("tenant=acme and tenant=b", 16, "tenant is here twice"),
             ("tenant acme", 7, "expected = after tenant"),
             ("tenant=", 7, "tenant has no value"),
             ("tenant=''", 7, "tenant has no value"),
-            ("tenant='ü and type=alerts", 7, "this quote has no end"),
-            ("tenant='ü' type=alerts", 11, "expected `and`"),
+            ("tenant='ü and digest_type=alerts", 7, "this quote has no end"),
+            ("tenant='ü' digest_type=alerts", 11, "expected `and`"),
         ] {
             let error = words.parse::<KeyFilter>().unwrap_err();
             assert!(error.problem.contains(problem) && error.at == at, "{words}: {error:?}");

@@ -105,7 +105,7 @@ const NOT_ONE_USER: &str = "a pause stops tenants and digest types, and no singl
      hold the key with `tidings digest hold TENANT/TYPE/USER --why TEXT`, \
      or set the recipient's own pause with `tidings preferences set TENANT/TYPE/USER --pause-until TIME`";
 
-/// Parses `tenant=`, `type=` or both, or `all`.
+/// Parses `tenant=`, `digest_type=` or both, or `all`.
 ///
 /// # Errors
 /// Points at the wrong word, or explains the alternative for a single user.
@@ -138,7 +138,7 @@ mod tests {
     fn the_words_name_tenants_and_types_and_no_user() {
         for (words, expected) in [
             ("tenant=acme", "tenant=acme"),
-            ("type=alerts and tenant='big corp'", "tenant='big corp' and type=alerts"),
+            ("digest_type=alerts and tenant='big corp'", "tenant='big corp' and digest_type=alerts"),
             (" all ", "all"),
         ] {
             let scope = parse_scope(words).unwrap();

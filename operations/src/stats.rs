@@ -95,9 +95,9 @@ pub struct Stats {
     /// Events accepted by the API but not yet by Temporal, for all tenants.
     #[cfg_attr(feature = "openapi", schema(required = false))]
     pub inbox: InboxDepth,
-    /// Notices by subscription, for all its tenants.
+    /// Webhook events by subscription, for all its tenants.
     #[cfg_attr(feature = "openapi", schema(required = false))]
-    pub notices: Vec<SubscriptionNotices>,
+    pub webhook_events: Vec<SubscriptionBacklog>,
     /// Runs in Temporal which need an operator: terminated, timed out or failed, or no worker can execute
     /// them.
     pub troubled_run_count: u64,
@@ -174,20 +174,20 @@ pub async fn troubled_runs(
     Ok(with_remedy.collect())
 }
 
-/// Notices for one subscription. Each count stops at 100,000.
+/// Webhook events for one subscription. Each count stops at 100,000.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = SubscriptionNotices))]
-pub struct SubscriptionNotices {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = SubscriptionBacklog))]
+pub struct SubscriptionBacklog {
     pub subscription: String,
     pub waiting: u64,
-    /// When the oldest pending notice was written. `None` if nothing is pending.
+    /// When the oldest pending webhook event was written. `None` if nothing is pending.
     pub oldest: Option<Timestamp>,
     pub dead_letters: u64,
     /// When the receiver returned 410.
     pub gone_at: Option<Timestamp>,
 }
 
-impl From<SubscriptionState> for SubscriptionNotices {
+impl From<SubscriptionState> for SubscriptionBacklog {
     fn from(state: SubscriptionState) -> Self {
         let SubscriptionState { name, waiting, oldest_at, dead_letters, gone_at } = state;
         Self { subscription: name, waiting, oldest: oldest_at, dead_letters, gone_at }
@@ -288,7 +288,7 @@ pub async fn stats(question: &StatsQuery<'_>) -> Result<Stats, StatsError> {
         task_queues,
         breakers: breakers.collect(),
         inbox,
-        notices: subscriptions.into_iter().map(Into::into).collect(),
+        webhook_events: subscriptions.into_iter().map(Into::into).collect(),
         troubled_run_count: troubled.iter().map(|(_, runs, _)| runs).sum(),
         oldest_troubled_run_seconds: oldest_troubled.map_or(0, |at| age_in_seconds(at, scope.now)),
         troubled: troubled.into_iter().map(|(trouble, runs, _)| TroubleCount { trouble, runs }).collect(),
@@ -318,17 +318,10 @@ async fn retention_status(
     let late = last_ended_at.map(|at| now.duration_since(at)).filter(|age| *age > UPKEEP_LATE_AFTER);
     let unscheduled = match described {
         Err(ScheduleError::Rpc(status)) if status.code() == Code::NotFound => Some(format!(
-            "there is no schedule {id}, so that nothing is deleted at night: a worker makes it when it starts, and within an hour"
+            "schedule {id} is missing: old data will not be deleted; a worker creates it at its start, or within an hour"
         )),
-        Ok(schedule) if schedule.paused() => {
-            Some(format!("the schedule {id} is paused, so that nothing is deleted at night"))
-        }
-        _ => late.map(|age| {
-            format!(
-                "the last one ended {} hours ago: the Temporal UI says what keeps {id} from its end",
-                age.as_hours()
-            )
-        }),
+        Ok(schedule) if schedule.paused() => Some(format!("schedule {id} is paused: old data will not be deleted")),
+        _ => late.map(|age| format!("last completed {} hours ago; see {id} in the Temporal UI", age.as_hours())),
     };
     let waits = store.archives().await?.into_iter().find_map(waits_for);
     Ok(RetentionStatus { last_ended_at, trouble: waits.or(unscheduled) })

@@ -53,7 +53,7 @@ impl NoticeWatch {
     pub async fn run(mut self) {
         loop {
             if let Err(error) = self.poll_once().await {
-                tracing::warn!(%error, "notices to subscriptions wait: the watch tries again");
+                tracing::warn!(%error, "cannot look for webhook events; retrying");
             }
             sleep(LOOK).await;
         }
@@ -99,7 +99,7 @@ fn report_retired(RetiredNotices { subscription, waiting, ended }: &RetiredNotic
     if *ended > 0 {
         tracing::error!(
             alert = %AlertName::NoticesUndelivered, subscription, dead = ended,
-            "no file had the subscription for 24 hours, and its notices are dead letters"
+            "no file had the subscription for 24 hours, and its webhook events are dead letters"
         );
     }
 }

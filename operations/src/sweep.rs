@@ -88,7 +88,7 @@ impl RunSweep {
             }
             loop {
                 if let Err(error) = self.sweep_once().await {
-                    tracing::warn!(%error, "the sweep for runs that ended without their code tries again");
+                    tracing::warn!(%error, "sweep for troubled runs failed; retrying");
                 }
                 sleep(LOOK.unsigned_abs()).await;
             }

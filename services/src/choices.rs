@@ -203,7 +203,7 @@ pub async fn wake_windows<E: Display>(
             async { signal_key(client.as_ref().map_err(Clone::clone)?, key).await.map_err(|error| error.to_string()) };
         let told = timeout(WAKE, told).await.unwrap_or_else(|_| Err("Temporal does not answer".to_owned()));
         if let Err(why) = told {
-            tracing::warn!(%key, why, "the open window learns of {news} at its deadline");
+            tracing::warn!(%key, why, "cannot signal window about {news}; it will notice at its deadline");
         }
     };
     for some in keys.chunks(WAKES) {

@@ -89,7 +89,7 @@ impl DigestEmail<'_> {
         if rendered.fallback.is_some() {
             // Do not log the reason, since it may quote an event. `tidings template check` shows it with
             // sample data.
-            tracing::error!(alert = %AlertName::TemplateFallback, template = settings.template, "a template does not work");
+            tracing::error!(alert = %AlertName::TemplateFallback, template = settings.template, "template is broken");
         }
         let TenantStream { stream, .. } = deps.settings.for_tenant(&window.key.tenant, StreamName::Bulk);
         let sender = &stream.sender;
@@ -157,7 +157,7 @@ impl DigestEmail<'_> {
         // The workflow and the ledger may have different values for `due_at`, so we ignore it.
         let window = &Window { due_at: window.opened_at, ..window.clone() };
         let nothing =
-            DigestContents { claimed_at: None, items: 0, groups: 0, counts: BTreeMap::new(), lines: Vec::new() };
+            DigestContents { claimed_at: None, items: 0, line_count: 0, counts: BTreeMap::new(), lines: Vec::new() };
         let records = deps.signers.dns_records(tenant, StreamName::Bulk);
         let (signed_by, keys) = records.into_iter().map(|[name, key]| (name, key)).unzip();
         Ok(DigestFingerprint {

@@ -199,7 +199,7 @@ impl WorkerHeartbeat {
                         self.doubts += 1;
                     }
                     Err(InstallationError::Refused(refusal)) => return refusal,
-                    Err(error) => tracing::warn!(%error, "this worker cannot show that it is at work, and tries again"),
+                    Err(error) => tracing::warn!(%error, "cannot record this worker's heartbeat; retrying"),
                 }
             }
         })

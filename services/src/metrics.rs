@@ -11,7 +11,7 @@ use tidings_model::{
     AlertName, ZoneData,
     attempt::AttemptClass,
     records::MessageOrigin,
-    rules::seen::SeenResult,
+    rules::seen_elsewhere::SeenResult,
     settings::Settings,
     subscription::DeliveryResult,
     troubled_run::RunTrouble,
@@ -27,8 +27,8 @@ pub mod labels;
 
 use fleet::FleetMetrics;
 use labels::{
-    AttemptLabels, DirectoryLabels, NoticeLabels, OutcomeLabels, SeenLabels, TroubleLabels, TypeLabels, ZoneDataLabels,
-    digest_type,
+    AttemptLabels, DeliveryLabels, DirectoryLabels, OutcomeLabels, SeenLabels, TroubleLabels, TypeLabels,
+    ZoneDataLabels, digest_type,
 };
 
 static METRICS: LazyLock<ProcessMetrics> = LazyLock::new(ProcessMetrics::default);
@@ -46,7 +46,7 @@ metrics_table! {
         events: Family<TypeLabels, Counter>, "Events that left a window for the ledger";
         seen_questions: Family<SeenLabels, Counter>, "Questions to the services that know which events were seen";
         directory_answers: Family<DirectoryLabels, Counter>, "Answers of the team's own directory of recipients";
-        notices: Family<NoticeLabels, Counter>, "Deliveries of notices to subscriptions, by their ends";
+        webhook_deliveries: Family<DeliveryLabels, Counter>, "Deliveries of webhook events to subscriptions, by result";
         dead_letters: Counter, "Signals and events that could not be decoded";
         digests_failed: Counter, "Digests that could not be delivered: alert=digest_failed";
         messages_failed: Counter, "Single messages that could not be delivered: alert=message_failed";
@@ -74,12 +74,12 @@ pub fn encode_text() -> String {
 /// Creates a series at 0 for everything in the configuration, so Prometheus will see each first increase.
 pub fn create_series(settings: &Settings) {
     for name in labels::digest_types(settings) {
-        let of = TypeLabels { r#type: name.clone() };
+        let of = TypeLabels { digest_type: name.clone() };
         drop(METRICS.events.get_or_create(&of));
         drop(METRICS.claim_lateness.get_or_create(&of));
         drop(METRICS.acceptance_lateness.get_or_create(&of));
         for outcome in DigestOutcome::ALL {
-            drop(METRICS.digests.get_or_create(&OutcomeLabels { r#type: name.clone(), outcome: outcome.name() }));
+            drop(METRICS.digests.get_or_create(&OutcomeLabels { digest_type: name.clone(), outcome: outcome.name() }));
         }
     }
     for relay in settings.relays.keys() {
@@ -104,16 +104,16 @@ pub fn count_attempt(relay: &str, class: AttemptClass) {
 pub fn count_digest(settings: &Settings, name: &str, outcome: DigestOutcome) {
     METRICS
         .digests
-        .get_or_create(&OutcomeLabels { r#type: digest_type(settings, name), outcome: outcome.name() })
+        .get_or_create(&OutcomeLabels { digest_type: digest_type(settings, name), outcome: outcome.name() })
         .inc();
 }
 
 pub fn count_events(settings: &Settings, name: &str, count: u64) {
-    METRICS.events.get_or_create(&TypeLabels { r#type: digest_type(settings, name) }).inc_by(count);
+    METRICS.events.get_or_create(&TypeLabels { digest_type: digest_type(settings, name) }).inc_by(count);
 }
 
 pub fn count_seen(settings: &Settings, name: &str, result: SeenResult) {
-    let asked = SeenLabels { r#type: digest_type(settings, name), result: result.name() };
+    let asked = SeenLabels { digest_type: digest_type(settings, name), result: result.name() };
     METRICS.seen_questions.get_or_create(&asked).inc();
 }
 
@@ -121,8 +121,11 @@ pub fn directory_answered(result: &'static str) {
     METRICS.directory_answers.get_or_create(&DirectoryLabels { result }).inc();
 }
 
-pub fn count_notice(subscription: &str, result: DeliveryResult) {
-    METRICS.notices.get_or_create(&NoticeLabels { subscription: subscription.to_owned(), result: result.name() }).inc();
+pub fn count_webhook_delivery(subscription: &str, result: DeliveryResult) {
+    METRICS
+        .webhook_deliveries
+        .get_or_create(&DeliveryLabels { subscription: subscription.to_owned(), result: result.name() })
+        .inc();
 }
 
 pub fn observe_claim(settings: &Settings, name: &str, late: SignedDuration) {
@@ -135,7 +138,7 @@ pub fn observe_accepted(settings: &Settings, name: &str, late: SignedDuration) {
 
 /// A digest sent early, e.g. after a flush, is not late.
 fn observe_lateness(lateness: &LatenessFamily, settings: &Settings, name: &str, late: SignedDuration) {
-    let of = TypeLabels { r#type: digest_type(settings, name) };
+    let of = TypeLabels { digest_type: digest_type(settings, name) };
     lateness.get_or_create(&of).observe(late.as_secs_f64().max(0.0));
 }
 
@@ -172,11 +175,11 @@ pub fn alert_ended(id: Uuid, origin: &MessageOrigin, WindowEnd { outcome, why }:
     match origin {
         MessageOrigin::Digest(_) => {
             digest_failed();
-            tracing::error!(alert = %AlertName::DigestFailed, digest_id = %id, why, "a digest could not be delivered");
+            tracing::error!(alert = %AlertName::DigestFailed, digest_id = %id, why, "digest could not be delivered");
         }
         MessageOrigin::Single { .. } => {
             message_failed();
-            tracing::error!(alert = %AlertName::MessageFailed, id = %id, why, "a message could not be delivered");
+            tracing::error!(alert = %AlertName::MessageFailed, id = %id, why, "message could not be delivered");
         }
     }
     true

@@ -116,7 +116,7 @@ impl ProcessPresence {
         self.beats = if knows_clock && fault.is_none() { (self.beats + 1) % CLOCK_LOOK } else { 0 };
         match compare_processes(&*self.store).await {
             Ok(found) => self.log(found),
-            Err(error) => tracing::warn!(%error, "this process is not compared with the others, and tries again"),
+            Err(error) => tracing::warn!(%error, "cannot compare this process with the others; retrying"),
         }
         Ok(fault)
     }
@@ -152,7 +152,7 @@ impl ProcessPresence {
                         tracing::error!("the clock of this machine is {fault}: set it, for example by NTP");
                     }
                     Err(error) => {
-                        tracing::warn!(%error, "this process cannot show that it is at work, and tries again");
+                        tracing::warn!(%error, "cannot record this process's heartbeat; retrying");
                     }
                 }
                 sleep(BEAT.unsigned_abs()).await;

@@ -330,7 +330,7 @@ impl RelaySet {
         if let Err(error) =
             breakers::update_stored(store, &self.today, relay, None, now, CircuitBreaker::with_mixed_domains).await
         {
-            tracing::warn!(relay, %error, "that a relay has several domains cannot be recorded");
+            tracing::warn!(relay, %error, "cannot record that relay has several domains");
         }
     }
 
@@ -412,7 +412,7 @@ impl RelaySet {
             return;
         }
         if let Err(error) = self.record_sign(store, name, route, sign, why, now).await {
-            tracing::warn!(breaker = name, %error, "what an attempt says of its relay cannot be recorded");
+            tracing::warn!(breaker = name, %error, "cannot update circuit breaker");
         }
     }
 

@@ -122,7 +122,7 @@ impl TeamDirectory {
             }
             DirectoryResponse::Unknown => self.forget(store, person, facts, now, "does not know the recipient").await,
             DirectoryResponse::Wrong(why) => {
-                tracing::warn!(%person, why, "the team's directory has no usable recipient");
+                tracing::warn!(%person, why, "team directory has no usable recipient");
                 self.forget(store, person, facts, now, &format!("has no usable recipient: {why}")).await
             }
             DirectoryResponse::Away(why) if age.is_some_and(|age| age < STALE) => {
@@ -160,7 +160,7 @@ impl TeamDirectory {
             DirectorySource::Query(query, _) => answer_of_query(query, person).await,
         };
         if let DirectoryResponse::Away(why) = &answer {
-            tracing::warn!(directory = %self, why, "the team's directory does not answer: last answers are used for a day");
+            tracing::warn!(directory = %self, why, "team directory does not respond: using its last answers for a day");
         }
         *self.rests_until.lock().unwrap_or_else(PoisonError::into_inner) = (!reached).then(|| Instant::now() + REST);
         answer

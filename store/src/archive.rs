@@ -1,4 +1,4 @@
-//! Writes rows as gzipped NDJSON before retention deletes them: one file per batch, one folder per day.
+//! Archives rows as gzipped NDJSON before retention deletes them: one file per batch, one folder per day.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
@@ -17,17 +17,15 @@ mod forget;
 
 pub use forget::{LineOwner, LinesAbout};
 
-/// A folder that should exist already. We never create it, because it could be the mount point of a disk that
-/// is not mounted.
+/// Must already exist. We never create it, because it could be the mount point of an unmounted disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Archive {
     folder: PathBuf,
 }
 
-/// The archive cannot be written now.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "the archive cannot be written, and nothing is deleted: {}: {why}; make room or mend it, or retention.archive",
+    "cannot write to the archive {}: {why}; nothing is deleted until it can: make room, or correct retention.archive",
     path.display()
 )]
 pub struct ArchiveError {
@@ -41,14 +39,14 @@ pub struct ArchiveBatch {
     pub lines: Vec<String>,
 }
 
-/// The first and last file of an archive, as names below its folder; empty if unknown.
+/// An archive's first and last file, as names below its folder; empty if unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ArchiveRange {
     pub first: String,
     pub last: String,
 }
 
-/// A complete file on disk, still under a temporary name. Dropping this value deletes the file.
+/// A complete file under a temporary name. Dropping this deletes the file.
 pub struct PreparedFile {
     part: PartialFile,
     file: PathBuf,
@@ -73,20 +71,19 @@ impl Archive {
         absolute.unwrap_or_else(|_| self.folder.clone()).to_string_lossy().into_owned()
     }
 
-    /// Returns `true` if the folder exists on this machine.
     #[must_use]
     pub fn is_there(&self) -> bool {
         self.folder.is_dir()
     }
 
-    /// Returns `true` if this is the folder with the file, and not an empty mount point. We check the day's
-    /// folder, because the file itself may be gone.
+    /// Returns `true` if this is the file's folder, and not an empty mount point. We check the day's folder,
+    /// because the file itself may be gone.
     #[must_use]
     pub fn holds_file(&self, file: &str) -> bool {
         self.is_there() && Path::new(file).parent().is_none_or(|day| self.folder.join(day).is_dir())
     }
 
-    /// Writes the batch under a temporary name. The final name is derived from the first row: after a crash
+    /// Writes the batch under a temporary name. The final name comes from the first row: after a crash
     /// between publishing and deleting, the next batch begins with the same row and replaces the file.
     ///
     /// # Errors
@@ -136,16 +133,15 @@ fn write_batch(archive: &Path, ArchiveBatch { kind, since, lines }: &ArchiveBatc
     Ok(PreparedFile { part, file: folder.join(&name), name: format!("{day}/{name}") })
 }
 
-/// A new file under a temporary name, locked while in use and deleted on drop. A file without a lock should
-/// be a leftover from a killed process.
+/// A new file under a temporary name, locked while in use and deleted on drop. A file without a lock is a
+/// killed process's leftover.
 struct PartialFile {
     path: PathBuf,
     _locked: File,
 }
 
 impl PartialFile {
-    /// The file is synced to disk when this returns. Mode 0600, because the lines contain addresses and
-    /// bodies.
+    /// Syncs the file to disk. Mode 0600, because the lines contain addresses and bodies.
     pub fn write_lines(folder: &Path, name: &str, lines: &[String]) -> io::Result<Self> {
         let (path, file) = create_locked(folder, name)?;
         let part = Self { path, _locked: file.try_clone()? };
@@ -153,7 +149,7 @@ impl PartialFile {
         Ok(part)
     }
 
-    /// Renames the file, replacing any file with this name.
+    /// Replaces any file with this name.
     pub fn publish(self, file: &Path) -> io::Result<()> {
         fs::rename(&self.path, file)?;
         file.parent().map_or(Ok(()), sync_folder)
@@ -166,8 +162,7 @@ impl Drop for PartialFile {
     }
 }
 
-/// Creates and locks a file. Another process may delete it as a leftover before we hold the lock; this then
-/// tries again.
+/// Another process may delete the file as a leftover before we lock it; this then tries again.
 fn create_locked(folder: &Path, name: &str) -> io::Result<(PathBuf, File)> {
     loop {
         let path = folder.join(format!(".{name}.{}.part", Uuid::new_v4().simple()));
@@ -189,7 +184,7 @@ fn write_gzip(file: File, lines: &[String]) -> io::Result<()> {
     encoder.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
 }
 
-/// Deletes incomplete files of killed processes. A file still being written is locked and will stay.
+/// Deletes incomplete files of killed processes. Files still being written are locked and stay.
 fn remove_leftovers(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();

@@ -1,4 +1,4 @@
-//! Turns a due window into a digest: returned events, exclusions and the recipient's cap.
+//! Turns a due window into a digest: returned events, exclusions and the recipient's cap (rules 1 and 13).
 
 use std::collections::BTreeSet;
 
@@ -30,12 +30,12 @@ use crate::{
 calls! {
     pub trait ClaimStore {
         /// Reads the facts about a due window's key, and `true` if the window is *fresh*: it has no digest,
-        /// and its key has no returned event, no retract and only one name.
+        /// and its key no returned event, no retract and only one name.
         #[span(key = %window.key, digest = %window.digest_id)]
         async fn facts_for_claim(&self, window: &Window) -> Result<(KeyFacts, bool)>;
 
-        /// Reads the ids of a window's events in the ledger: those stashed, and those returned by the key's
-        /// failed digests. Latest first, at most `most`.
+        /// Ids of a window's events in the ledger: those stashed, and those returned by the key's failed
+        /// digests. Latest first, at most `most`.
         #[span(key = %window.key, digest = %window.digest_id)]
         async fn window_events(&self, window: &Window, most: u32) -> Result<Vec<String>>;
 
@@ -64,8 +64,8 @@ calls! {
             now: Timestamp,
         ) -> Result<ClaimOutcome>;
 
-        /// When the cap is reached: the time from which the oldest counted digest counts. `None` below the
-        /// cap. Takes no lock, so a claim will check again.
+        /// If the cap is reached, when the oldest digest counts from. Takes no lock, so a claim will check
+        /// again.
         #[span(key = %key)]
         async fn capped_from(&self, key: &Key, cap: CapSpan) -> Result<Option<Timestamp>>;
 
@@ -78,9 +78,9 @@ calls! {
             shown: DisplayLimits<'_>,
         ) -> Result<DigestContents>;
 
-        /// The contents of a digest: the `shown` groups, and sums over all. Groups rank by category priority,
-        /// then by event count, then by latest event, then by (category, `entity_type`, `entity_id`) in byte
-        /// order (rule 19). Sums saturate at `i64`.
+        /// The `shown` lines, and sums over all. Lines rank by category priority, then by event count, then
+        /// by latest event, then by (category, `entity_type`, `entity_id`) in byte order (rule 19). Sums
+        /// saturate at `i64`.
         #[span(key = %window.key, digest = %window.digest_id)]
         async fn contents(&self, window: &Window, shown: DisplayLimits<'_>) -> Result<DigestContents>;
     }
@@ -116,8 +116,8 @@ pub const FACTS_FOR_CLAIM: &str = facts!(
     ""
 );
 
-/// The time from which a digest counts for the digest type `$6`. Other types count from their claim, because
-/// email delayed by a pause or an outage counts as today's.
+/// When a digest counts from, for the digest type `$6`. Other types count from their claim, because email
+/// delayed by a pause or an outage counts as today's.
 macro_rules! counts_from {
     () => {
         "CASE WHEN digest_type IN (SELECT CAST($6 AS TEXT) UNION ALL SELECT alias FROM aliases WHERE kind = 'digest' AND name = $6)
@@ -180,7 +180,7 @@ impl<D: Dialect> SqlStore<D> {
         Self::record_refused(&mut tx, &window.key, &digest.refused, now).await?;
         let unwanted = UnwantedEvents { off: limits.off, seen: limits.seen, categories: limits.categories };
         Self::exclude_unwanted(&mut tx, window, &digest, unwanted, now).await?;
-        let (items, groups) = Self::items_and_groups(&mut tx, window.digest_id).await?;
+        let (items, lines) = Self::items_and_lines(&mut tx, window.digest_id).await?;
         if digest.state == DigestState::Open {
             if let Some(cap) = limits.cap.filter(|_| items > 0)
                 && let Some(oldest) = Self::check_cap(&mut tx, window, cap).await?
@@ -196,7 +196,7 @@ impl<D: Dialect> SqlStore<D> {
             .fold(query_as(COUNT_EXCLUDED), |statement, reason| statement.bind(reason.digest_id(window).to_string()));
         let (aside,): (i64,) = aside.fetch_one(&mut *tx).await?;
         tx.commit().await?;
-        Ok(ClaimOutcome::Claim(ClaimCounts { items, groups, taken: digest.taken, aside: checked_number(aside)? }))
+        Ok(ClaimOutcome::Claim(ClaimCounts { items, lines, taken: digest.taken, aside: checked_number(aside)? }))
     }
 
     async fn capped_from(&self, key: &Key, cap: CapSpan) -> Result<Option<Timestamp>> {
@@ -233,7 +233,7 @@ impl<D: Dialect> SqlStore<D> {
 }
 
 impl<D: Dialect> SqlStore<D> {
-    /// Like `oldest_counted`, but first locks the recipient's row, so no other claim of theirs can count
+    /// Like `oldest_counted`, but locks the recipient's row first, so no other claim of theirs can count
     /// until this one is written.
     async fn check_cap(connection: &mut D::Connection, window: &Window, cap: CapSpan) -> Result<Option<Timestamp>> {
         let Key { tenant, user, .. } = &window.key;
@@ -241,8 +241,7 @@ impl<D: Dialect> SqlStore<D> {
         Self::oldest_counted(connection, &window.key, window.digest_id, cap).await
     }
 
-    /// If the cap is reached, the time from which the oldest counted digest counts. Ignores `digest_id`
-    /// itself.
+    /// If the cap is reached, when the oldest digest counts from. Ignores `digest_id` itself.
     async fn oldest_counted(
         connection: &mut D::Connection,
         Key { tenant, digest_type, user }: &Key,

@@ -23,8 +23,8 @@ use crate::{
     },
 };
 
-/// SQLite's `SUM` fails on overflow, and this would make the digest fail for ever. So we sum two 32-bit
-/// halves, which cannot overflow, and clamp the result to an i64.
+/// SQLite's `SUM` fails on overflow, which would make the digest fail for ever. So we sum two 32-bit halves,
+/// which cannot overflow, and clamp the result to an i64.
 macro_rules! sqlite_sums {
     ($events:expr) => {
         concat!(
@@ -40,7 +40,7 @@ macro_rules! sqlite_sums {
     };
 }
 
-/// Clamped to an i64, because a sum we cannot read would make the digest fail for ever.
+/// Clamped to an i64, because an unreadable sum would make the digest fail for ever.
 macro_rules! postgres_sums {
     ($events:expr) => {
         concat!(
@@ -54,10 +54,10 @@ macro_rules! postgres_sums {
     };
 }
 
-macro_rules! items_and_groups {
+macro_rules! items_and_lines {
     ($($more:expr)?) => {
         concat!(
-            "SELECT CAST(COALESCE(SUM(items), 0) AS BIGINT) AS items, COUNT(*) AS groups",
+            "SELECT CAST(COALESCE(SUM(items), 0) AS BIGINT) AS items, COUNT(*) AS line_count",
             $(", ", $more, " AS counts, (SELECT claimed_at FROM digests WHERE digest_id = $1) AS claimed_at",)?
             " FROM (SELECT COUNT(*) AS items FROM events WHERE digest_id = $1
                     GROUP BY category, entity_type, entity_id) lines"
@@ -66,11 +66,11 @@ macro_rules! items_and_groups {
 }
 
 pub const TOTALS: StatementVariants = StatementVariants {
-    sqlite: items_and_groups!(sqlite_sums!("e.digest_id = $1")),
-    postgres: items_and_groups!(postgres_sums!("e.digest_id = $1")),
+    sqlite: items_and_lines!(sqlite_sums!("e.digest_id = $1")),
+    postgres: items_and_lines!(postgres_sums!("e.digest_id = $1")),
 };
 
-pub const ITEMS_AND_GROUPS: &str = items_and_groups!();
+pub const ITEMS_AND_LINES: &str = items_and_lines!();
 
 macro_rules! of_line {
     () => {
@@ -154,27 +154,27 @@ impl<D: Dialect> SqlStore<D> {
     ) -> Result<DigestContents> {
         let id = digest_id.to_string();
         let totals = query_as(D::pick_variant(TOTALS)).bind(id.clone()).fetch_one(&mut *connection).await?;
-        let TotalsRow { items, groups, counts: JsonColumn(counts), claimed_at } = totals;
+        let TotalsRow { items, line_count, counts: JsonColumn(counts), claimed_at } = totals;
         let priorities: BTreeMap<_, _> =
             shown.categories.named.keys().map(|name| (name, shown.priority(name))).collect();
         let lines =
-            query_as(D::pick_variant(LINES)).bind(id).bind(i64::from(shown.groups)).bind(i64::from(RECENT_EVENTS));
+            query_as(D::pick_variant(LINES)).bind(id).bind(i64::from(shown.lines)).bind(i64::from(RECENT_EVENTS));
         let lines: Vec<LineRow> = lines.bind(to_json(&priorities)?).fetch_all(connection).await?;
-        let lines = lines.into_iter().map(|row| row.into_group(shown)).collect();
-        Ok(DigestContents { claimed_at, items, groups, counts, lines })
+        let lines = lines.into_iter().map(|row| row.into_line(shown)).collect();
+        Ok(DigestContents { claimed_at, items, line_count, counts, lines })
     }
 
-    pub(crate) async fn items_and_groups(connection: &mut D::Connection, digest_id: Uuid) -> Result<(u64, u64)> {
-        let statement = query_as(ITEMS_AND_GROUPS).bind(digest_id.to_string());
-        let (items, groups): (i64, i64) = statement.fetch_one(connection).await?;
-        Ok((checked_number(items)?, checked_number(groups)?))
+    pub(crate) async fn items_and_lines(connection: &mut D::Connection, digest_id: Uuid) -> Result<(u64, u64)> {
+        let statement = query_as(ITEMS_AND_LINES).bind(digest_id.to_string());
+        let (items, lines): (i64, i64) = statement.fetch_one(connection).await?;
+        Ok((checked_number(items)?, checked_number(lines)?))
     }
 }
 
 row! {
 pub struct TotalsRow {
     items: u64,
-    groups: u64,
+    line_count: u64,
     counts: JsonColumn<BTreeMap<String, i64>>,
     claimed_at: Option<Timestamp>,
 }
@@ -204,7 +204,7 @@ pub struct RecentRow {
 }
 
 impl LineRow {
-    fn into_group(self, shown: DisplayLimits<'_>) -> DigestLine {
+    fn into_line(self, shown: DisplayLimits<'_>) -> DigestLine {
         let recent = self.recent.0.iter();
         let recent = recent.map(|RecentRow { at, actor, payload }| RecentEvent { at: *at, actor, payload });
         let latest = fold_items(recent, shown.items);

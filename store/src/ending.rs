@@ -1,4 +1,4 @@
-//! Ends digests and their messages.
+//! Ends digests and their messages (rule 27).
 
 use jiff::Timestamp;
 use sqlx::{query, query_as};
@@ -130,8 +130,8 @@ impl<D: Dialect> SqlStore<D> {
         Ok(WindowEnd { outcome: DigestOutcome::Ambiguous, why: format!("{}, past the dot of an attempt", closed.why) })
     }
 
-    /// Fences the attempt under way, if any, so its end will only update its own row. Without this, an
-    /// attempt of a dead worker would stay open.
+    /// Fences the attempt under way, if any, so its end only updates its own row. Otherwise a dead worker's
+    /// attempt would stay open.
     pub(crate) async fn fence_attempt(connection: &mut D::Connection, message: &str, now: Timestamp) -> Result<()> {
         query(FENCE).bind(message.to_owned()).bind(now.as_millisecond()).execute(connection).await?;
         Ok(())
@@ -179,7 +179,7 @@ ORDER BY returned_at, event_id LIMIT 1"
 );
 
 impl<D: Dialect> SqlStore<D> {
-    /// Moves events returned by the key's failed digests into the window's digest. Takes none if all the
+    /// Moves events returned by the key's failed digests into the window's digest. Takes none if all of the
     /// call's events are in other open digests, because its run may be gone.
     pub(crate) async fn take_returned(
         connection: &mut D::Connection,
@@ -225,7 +225,7 @@ pub const ADOPT_EVENT: &str =
 
 impl<D: Dialect> SqlStore<D> {
     /// Moves the events of every orphaned digest to this window's digest, or just `only`
-    /// ([`Store::stash`](crate::Store::stash)).
+    /// ([`Ledger::stash`](crate::Ledger::stash_events)).
     pub(crate) async fn adopt_orphans(
         connection: &mut D::Connection,
         window: &Window,
@@ -255,7 +255,7 @@ impl<D: Dialect> SqlStore<D> {
                         let adopt = adopt.bind(window.digest_id.to_string()).bind(event.event_id.clone());
                         adopt.execute(&mut *connection).await?;
                     }
-                    if Self::items_and_groups(&mut *connection, *id).await? != (0, 0) {
+                    if Self::items_and_lines(&mut *connection, *id).await? != (0, 0) {
                         continue;
                     }
                 }

@@ -4,13 +4,13 @@ use crate::archive;
 
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The database is unavailable now (connection, lock, disk). Retrying later may succeed.
+    /// The database is temporarily unavailable (connection, lock, disk).
     #[error("the store is unavailable: {0}")]
     Unavailable(#[source] sqlx::Error),
-    /// The schema has another version, or a row cannot be read. Retrying will fail too.
+    /// The schema has another version, or a row cannot be read. Retrying would fail too.
     #[error("{0}")]
     Broken(String),
-    /// The archive cannot be written. The rows stay in the database.
+    /// The rows stay in the database.
     #[error(transparent)]
     Archive(#[from] archive::ArchiveError),
 }
@@ -20,13 +20,13 @@ pub type Result<T> = std::result::Result<T, StoreError>;
 /// When, during an attempt, a store call fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailurePhase {
-    /// Before the final dot, or in a step which sends nothing. Retrying is harmless.
+    /// Before the final dot, or in a step which sends nothing: retrying is harmless.
     BeforeDot,
     /// After the final dot: only this process has the relay's reply.
     PastDot,
 }
 
-/// How the work stopped by an error continues (rule 52).
+/// How work stopped by an error continues (rule 52).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorEnd {
     /// Retries with exponential backoff from 1 s up to a minute, until the error has passed.
@@ -38,7 +38,7 @@ pub enum ErrorEnd {
     WaitsForOperator,
     /// As above, but after seven days the digest ends as `unknown` with this error as the reason (rule 33).
     GivesUp,
-    /// Skips the lost part, and writes a dead letter for it.
+    /// Skips the lost part, with a dead letter for it.
     DeadLetter,
     /// Keeps the attempt's outcome in the process, then in its workflow, until the ledger accepts it. Nothing
     /// is sent again.
@@ -75,7 +75,7 @@ pub struct DatabaseRefusal {
     pub sqlite: &'static [i32],
     /// PostgreSQL error codes or their two-character classes (PostgreSQL documentation, appendix A).
     pub postgres: &'static [&'static str],
-    /// The action for an operator; empty if the error is temporary.
+    /// What an operator should do; empty if temporary.
     pub remedy: &'static str,
 }
 
@@ -91,51 +91,56 @@ pub const REFUSALS: [DatabaseRefusal; 12] = [
         about: "the database is read-only",
         sqlite: &[8], // READONLY
         postgres: &[],
-        remedy: "give the worker's user the right to write to the file and its folder",
+        remedy: "give the worker's user write access to the file and its folder",
     },
     // 25006: a standby, or a server during failover.
     DatabaseRefusal { about: "this server is a standby", sqlite: &[], postgres: &["25006"], remedy: "" },
     // BUSY, LOCKED, INTERRUPT; lock_not_available, idle_in_transaction_session_timeout, rollbacks such as a deadlock.
     DatabaseRefusal {
-        about: "another writer has it",
+        about: "another writer holds the lock",
         sqlite: &[5, 6, 9],
         postgres: &["55P03", "25P03", "40"],
         remedy: "",
     },
     // FULL, NOMEM; resources, such as a full disk or too many connections.
-    DatabaseRefusal { about: "a resource is used up", sqlite: &[13, 7], postgres: &["53"], remedy: "" },
+    DatabaseRefusal { about: "a resource is exhausted", sqlite: &[13, 7], postgres: &["53"], remedy: "" },
     // IOERR, CANTOPEN, PROTOCOL; connections, shutdowns, the system.
-    DatabaseRefusal { about: "the database is away", sqlite: &[10, 14, 15], postgres: &["08", "57", "58"], remedy: "" },
     DatabaseRefusal {
-        about: "the role may not do this",
+        about: "the database is unavailable",
+        sqlite: &[10, 14, 15],
+        postgres: &["08", "57", "58"],
+        remedy: "",
+    },
+    DatabaseRefusal {
+        about: "the role lacks a permission",
         sqlite: &[3, 23], // PERM, AUTH
         postgres: &["28", "42501"],
         remedy: "check the password, LOGIN and the grants of the role in database_url",
     },
     DatabaseRefusal {
-        about: "the database is closed",
+        about: "the database accepts no connections",
         sqlite: &[],
         postgres: &["55000", "3D000"],
         remedy: "allow connections to the database in database_url, or name another",
     },
     DatabaseRefusal {
-        about: "the tables are not those of this version",
+        about: "the tables have another version",
         sqlite: &[],
         postgres: &["42P01", "42703"],
         remedy: "run `tidings migrate`",
     },
     // duplicate_prepared_statement, invalid_sql_statement_name.
     DatabaseRefusal {
-        about: "a pooler shares the session with others",
+        about: "a pooler shares the session between clients",
         sqlite: &[],
         postgres: &["42P05", "26000"],
         remedy: "set pool_mode = session in PgBouncer for this database, or connect to PostgreSQL directly",
     },
     DatabaseRefusal {
-        about: "a constraint or a trigger refuses the row",
+        about: "a constraint or trigger rejected the row",
         sqlite: &[19], // CONSTRAINT
         postgres: &["23", "P0"],
-        remedy: "remove the constraint or the trigger that is not Tidings' own; after a logical copy run `tidings migrate`",
+        remedy: "remove a constraint or trigger that is not Tidings' own; after a logical copy run `tidings migrate`",
     },
     DatabaseRefusal {
         about: "the database is damaged",
@@ -160,7 +165,6 @@ impl DatabaseRefusal {
         }
     }
 
-    /// Returns `true` if the error is temporary.
     #[must_use]
     pub const fn is_temporary(&self) -> bool {
         self.remedy.is_empty()
@@ -203,8 +207,9 @@ impl From<sqlx::migrate::MigrateError> for StoreError {
                  are, and needs no `tidings migrate`"
             )),
             M::Dirty(version) => Self::Broken(format!(
-                "migration {version} of the database was broken off: delete its row with `DELETE FROM _sqlx_migrations WHERE version = \
-                 {version} AND NOT success`, and run `tidings migrate` of the version that began it, which repeats the step"
+                "database migration {version} was interrupted: delete its row with `DELETE FROM _sqlx_migrations WHERE \
+                 version = {version} AND NOT success`, and run `tidings migrate` of the version that began it, which \
+                 repeats the step"
             )),
             other => Self::Broken(format!("cannot migrate the database: {other}")),
         }
@@ -224,36 +229,36 @@ mod tests {
     #[test]
     fn passing_errors_differ_from_lasting_ones() {
         for (code, message, about) in [
-            ("5", "database is locked", "another writer has it"),
-            ("517", "database is locked", "another writer has it"),
-            ("13", "database or disk is full", "a resource is used up"),
-            ("778", "disk I/O error", "the database is away"),
-            ("14", "unable to open database file", "the database is away"),
+            ("5", "database is locked", "another writer holds the lock"),
+            ("517", "database is locked", "another writer holds the lock"),
+            ("13", "database or disk is full", "a resource is exhausted"),
+            ("778", "disk I/O error", "the database is unavailable"),
+            ("14", "unable to open database file", "the database is unavailable"),
             ("6410", "disk I/O error", "there is no folder for temporary files"),
             ("8", "attempt to write a readonly database", "the database is read-only"),
             ("1032", "attempt to write a readonly database", "the database is read-only"),
-            ("1", "no such table: events", "the tables are not those of this version"),
-            ("1555", "UNIQUE constraint failed", "a constraint or a trigger refuses the row"),
-            ("1811", "refused by a trigger", "a constraint or a trigger refuses the row"),
+            ("1", "no such table: events", "the tables have another version"),
+            ("1555", "UNIQUE constraint failed", "a constraint or trigger rejected the row"),
+            ("1811", "refused by a trigger", "a constraint or trigger rejected the row"),
             ("11", "database disk image is malformed", "the database is damaged"),
-            ("40001", "could not serialize access", "another writer has it"),
-            ("40P01", "deadlock detected", "another writer has it"),
-            ("53100", "disk full", "a resource is used up"),
-            ("57P01", "terminating connection", "the database is away"),
-            ("08006", "connection failure", "the database is away"),
-            ("55P03", "lock not available", "another writer has it"),
+            ("40001", "could not serialize access", "another writer holds the lock"),
+            ("40P01", "deadlock detected", "another writer holds the lock"),
+            ("53100", "disk full", "a resource is exhausted"),
+            ("57P01", "terminating connection", "the database is unavailable"),
+            ("08006", "connection failure", "the database is unavailable"),
+            ("55P03", "lock not available", "another writer holds the lock"),
             ("25006", "cannot execute in a read-only transaction", "this server is a standby"),
-            ("25P03", "terminating connection due to idle-in-transaction timeout", "another writer has it"),
-            ("42P01", "relation \"events\" does not exist", "the tables are not those of this version"),
-            ("42703", "column does not exist", "the tables are not those of this version"),
-            ("42501", "permission denied for table attempts", "the role may not do this"),
-            ("28000", "role \"tidings\" is not permitted to log in", "the role may not do this"),
-            ("28P01", "password authentication failed", "the role may not do this"),
-            ("55000", "database is not currently accepting connections", "the database is closed"),
-            ("23505", "duplicate key", "a constraint or a trigger refuses the row"),
-            ("42P05", "prepared statement \"sqlx_s_1\" already exists", "a pooler shares the session with others"),
-            ("26000", "prepared statement \"sqlx_s_1\" does not exist", "a pooler shares the session with others"),
-            ("P0001", "refused by a trigger", "a constraint or a trigger refuses the row"),
+            ("25P03", "terminating connection due to idle-in-transaction timeout", "another writer holds the lock"),
+            ("42P01", "relation \"events\" does not exist", "the tables have another version"),
+            ("42703", "column does not exist", "the tables have another version"),
+            ("42501", "permission denied for table attempts", "the role lacks a permission"),
+            ("28000", "role \"tidings\" is not permitted to log in", "the role lacks a permission"),
+            ("28P01", "password authentication failed", "the role lacks a permission"),
+            ("55000", "database is not currently accepting connections", "the database accepts no connections"),
+            ("23505", "duplicate key", "a constraint or trigger rejected the row"),
+            ("42P05", "prepared statement \"sqlx_s_1\" already exists", "a pooler shares the session between clients"),
+            ("26000", "prepared statement \"sqlx_s_1\" does not exist", "a pooler shares the session between clients"),
+            ("P0001", "refused by a trigger", "a constraint or trigger rejected the row"),
             ("XX001", "invalid page in block 0", "the database is damaged"),
         ] {
             assert_eq!(DatabaseRefusal::for_code(code, message).map(|row| row.about), Some(about), "{code} {message}");

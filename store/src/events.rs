@@ -1,4 +1,4 @@
-//! The events in a digest.
+//! A digest's events.
 
 use std::{
     borrow::Cow,
@@ -214,10 +214,10 @@ impl<D: Dialect> SqlStore<D> {
     /// Opens the window's digest if it is new, and writes the events the ledger does not have yet.
     ///
     /// A message seals the digest, and so does an end (unless it is the `end` the caller is about to record).
-    /// After this, a repeated call may bring more events than the first. E.g. call 1 wrote e1 and e2 and lost
-    /// its reply; call 2 brings e1, e2 and e3: it should not take e3, and the caller keeps e3 for its next
-    /// window. In an ended digest, an event counts as missing if it is in an open digest, because this may be
-    /// the next window itself, opened by the lost task.
+    /// After this, a repeated call may bring more events. E.g. call 1 wrote e1 and e2 and lost its reply;
+    /// call 2 brings e1, e2 and e3: it should not take e3, which the caller keeps for its next window. In an
+    /// ended digest, an event counts as missing if it is in an open digest, because this may be the next
+    /// window itself, opened by the lost task.
     pub(crate) async fn collect_events(
         connection: &mut D::Connection,
         window: &Window,
@@ -285,7 +285,7 @@ impl<D: Dialect> SqlStore<D> {
         Ok(usize::try_from(D::changed_rows(&done)).unwrap_or(usize::MAX))
     }
 
-    /// Merges changed content into recorded events not sent yet. An event newer than its retract moves to the
+    /// Merges changed content into recorded, unsent events. An event newer than its retract moves to the
     /// digest `anew`, if this takes events. Returns the content which came too late.
     async fn take_contents(
         connection: &mut D::Connection,
@@ -358,8 +358,8 @@ impl<D: Dialect> SqlStore<D> {
             tracing::warn!(
                 %key,
                 events = refused.len(),
-                "known, other content: events are in no message, because their ids were in a digest that is over; give each firing \
-                 of an alert an id of its own"
+                "known, other content: events are in no message, because a digest with their ids has ended; give each \
+                 firing of an alert its own id"
             );
         }
         Ok(())

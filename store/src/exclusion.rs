@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// Events in a digest covered by a retract. Older workers write [`jiff::Timestamp::MAX`] (in milliseconds) as
-/// the end of a retract by id; such a retract covers events until the time it arrived.
+/// the end of a retract by id, which covers events until it arrived.
 macro_rules! covered_by_a_retract {
     ($digest:literal) => {
         concat!(
@@ -121,7 +121,7 @@ impl<D: Dialect> SqlStore<D> {
         Ok(())
     }
 
-    /// Moves withdrawn events out of a digest which has its message, before the message is rendered again.
+    /// Moves withdrawn events out of a rendered digest, before rendering it again.
     pub(crate) async fn exclude_withdrawn(
         connection: &mut D::Connection,
         window: &Window,
@@ -129,20 +129,20 @@ impl<D: Dialect> SqlStore<D> {
         seen: &BTreeSet<String>,
         now: Timestamp,
     ) -> Result<RemovedEvents> {
-        let (all, _) = Self::items_and_groups(&mut *connection, window.digest_id).await?;
+        let (all, _) = Self::items_and_lines(&mut *connection, window.digest_id).await?;
         Self::exclude_retracted(&mut *connection, window, now).await?;
-        let (unretracted, _) = Self::items_and_groups(&mut *connection, window.digest_id).await?;
+        let (unretracted, _) = Self::items_and_lines(&mut *connection, window.digest_id).await?;
         if !off.is_empty() {
             Self::show_under_categories_beside(&mut *connection, window, off).await?;
         }
         for category in off {
             Self::exclude_opted_out(&mut *connection, window, category, now).await?;
         }
-        let (wanted, _) = Self::items_and_groups(&mut *connection, window.digest_id).await?;
+        let (wanted, _) = Self::items_and_lines(&mut *connection, window.digest_id).await?;
         if !seen.is_empty() {
             Self::exclude_seen(&mut *connection, window, seen, now).await?;
         }
-        let (left, _) = Self::items_and_groups(connection, window.digest_id).await?;
+        let (left, _) = Self::items_and_lines(connection, window.digest_id).await?;
         let (retracted, opted_out, seen) = (all - unretracted, unretracted - wanted, wanted - left);
         Ok(RemovedEvents { retracted, opted_out, seen, left, ..RemovedEvents::default() })
     }
@@ -161,7 +161,7 @@ impl<D: Dialect> SqlStore<D> {
         Ok(())
     }
 
-    /// If an event has several categories and its own is off, shows it under one which is on.
+    /// Moves an event whose category is off to another of its categories which is on.
     async fn show_under_categories_beside(
         connection: &mut D::Connection,
         window: &Window,
@@ -224,7 +224,7 @@ impl<D: Dialect> SqlStore<D> {
         Ok(())
     }
 
-    /// Excludes old events first, then categories with too few left (rule 20).
+    /// First excludes old events, then categories with too few left (rule 20).
     async fn exclude_old_and_few(
         connection: &mut D::Connection,
         window: &Window,
@@ -260,8 +260,8 @@ impl<D: Dialect> SqlStore<D> {
         Ok(i64::try_from(D::changed_rows(&moved)).unwrap_or(i64::MAX))
     }
 
-    /// Opens a digest which ends at once and sends nothing, so the ledger has the events and the reason (rule
-    /// 1).
+    /// Opens a digest which ends immediately and sends nothing, so the ledger has the events and the reason
+    /// (rule 1).
     async fn open_excluded(
         connection: &mut D::Connection,
         window: &Window,

@@ -1,4 +1,4 @@
-//! One row with the installation's identity and its workers' heartbeat, and one row per process.
+//! One row for the installation's identity and its workers' heartbeat, and one per process.
 
 use std::future::{Ready, ready};
 
@@ -22,15 +22,15 @@ use crate::{
 
 calls! {
     pub trait InstallationStore {
-        /// `None` if `tidings migrate` never ran on this database, e.g. in a test.
+        /// `None` if `tidings migrate` never ran, e.g. in a test.
         async fn installation(&self) -> Result<Option<Installation>>;
 
-        /// Gives the database an identity. Keeps an existing one unless `replace` is set.
+        /// Keeps an existing identity unless `replace` is set.
         #[span(%identity, replace)]
         async fn put_installation(&self, identity: Uuid, replace: bool) -> Result<Installation>;
 
         /// Advances the heartbeat from one value to the next, at most once per interval. Returns `false` if
-        /// another worker just did, or if the stored beat differs. The first beat also counts as a finished
+        /// another worker just did, or the stored beat differs. The first beat also counts as a finished
         /// upkeep.
         async fn advance_beat(&self, from: Uuid, to: Uuid, now: Timestamp) -> Result<bool>;
 
@@ -71,7 +71,7 @@ pub const PUT: &str = "INSERT INTO installation (one, identity, beat, before_bea
 pub const REPLACE: &str = "UPDATE installation SET identity = $1, beat = $2, before_beat = $2, beat_at = 0";
 
 /// `$1` current beat, `$2` next one, `$3` now, `$4` the latest previous beat for which the next one is due.
-/// Also starts the upkeep clock if upkeep never ran, or if a wrong clock wrote its time.
+/// Also starts the upkeep clock if upkeep never ran, or a wrong clock wrote its time.
 pub const NEXT_BEAT: &str = "
 UPDATE installation SET before_beat = beat, beat = $2, beat_at = $3,
     upkeep_at = CASE WHEN upkeep_at = 0 OR upkeep_at > $3 + 60000 THEN $3 ELSE upkeep_at END
@@ -102,7 +102,7 @@ pub const KEEP_UPKEEP: &str = "UPDATE installation SET upkeep_at = $1 WHERE upke
 
 pub const UPKEEP_AT: &str = "SELECT upkeep_at FROM installation WHERE upkeep_at > 0";
 
-/// Where the database is; a copy has another place. A file is identified by its inode, because containers may
+/// Where the database is; a copy is elsewhere. A file is identified by its inode, because containers may
 /// mount it under several paths, and a PostgreSQL database by its cluster (if readable) and its oid, which a
 /// promoted standby keeps.
 pub const PLACE: StatementVariants = StatementVariants {
@@ -211,7 +211,7 @@ impl ProcessRow {
         match serde_json::from_str(&profile) {
             Ok(profile) => Some(ProcessRecord { id, seen_at, profile }),
             Err(error) => {
-                tracing::warn!(%id, %error, "a process is not compared, as this version cannot read what it wrote");
+                tracing::warn!(%id, %error, "cannot parse a process profile, so it is not compared; check its version");
                 None
             }
         }

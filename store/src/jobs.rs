@@ -1,6 +1,6 @@
 //! Bulk commands of operators. In a row, an empty tenant means all tenants.
 //!
-//! A call that changes keys first locks its job's row, so calls for one job run one after another.
+//! A call that changes keys first locks the job's row, so a job's calls run one after another.
 
 use jiff::Timestamp;
 use serde_json::{Value, json as value};
@@ -26,12 +26,12 @@ use crate::{
 calls! {
     /// Commands to many keys, with one result per key. A gateway leases a job under a new id, the holder.
     pub trait JobStore {
-        /// Records a request's content under an idempotency key. Returns `false` if the key was used for
-        /// other content; this is kept.
+        /// Records a request's content under an idempotency key. Returns `false` if the key already has other
+        /// content, which stays.
         #[span(%id)]
         async fn use_idempotency_key(&self, id: Uuid, content_sha256: &str, now: Timestamp) -> Result<bool>;
 
-        /// Adds a job and an audit entry, and returns the job. An existing job with this id is returned
+        /// Adds a job and an audit entry, and returns the job; an existing job with this id is returned
         /// unchanged. `None` if the tenant already has [`MOST_WAITING`](tidings_model::job::MOST_WAITING)
         /// open jobs.
         #[span(job = %job.id)]
@@ -48,7 +48,7 @@ calls! {
         #[span(job = %id)]
         async fn job_results(&self, id: Uuid, page: &PageRequest<String>) -> Result<ListPage<KeyResult, String>>;
 
-        /// Cancels an open job with an audit entry. Returns the job, or `None` if there is none.
+        /// Cancels and audits an open job. Returns the job, or `None` if there is none.
         #[span(job = %id)]
         async fn cancel_job(&self, id: Uuid, entry: &AuditEntry) -> Result<Option<Job>>;
 
@@ -56,12 +56,12 @@ calls! {
         /// are [`MOST_RUNNING`](tidings_model::job::MOST_RUNNING) slots over all gateways, and at most one
         /// per tenant.
         ///
-        /// A key whose command was sent but has no recorded result is queued again if the command is
-        /// idempotent. Otherwise the key fails.
+        /// A key whose command was sent but has no result is queued again if the command is idempotent.
+        /// Otherwise the key fails.
         async fn lease_job(&self, holder: Uuid, now: Timestamp) -> Result<Option<Job>>;
 
-        /// Adds keys to a job and extends the lease. The last call fixes the number of keys. A repeated call
-        /// adds no duplicates. Returns `false` if the holder has lost the job.
+        /// Adds keys to a job and extends the lease. The last call fixes the number of keys. Safe to repeat.
+        /// Returns `false` if the holder has lost the job.
         #[span(job = %id, keys = keys.len())]
         async fn add_job_keys(&self, id: Uuid, holder: Uuid, keys: &[Key], is_last: bool, now: Timestamp) -> Result<bool>;
 
@@ -70,8 +70,7 @@ calls! {
         #[span(job = %id)]
         async fn send_job_keys(&self, id: Uuid, holder: Uuid, limit: u32, now: Timestamp) -> Result<Option<Vec<Key>>>;
 
-        /// Records results for sent keys, even if the job was cancelled meanwhile. Only a key's first result
-        /// counts.
+        /// Records sent keys' results, even if the job was cancelled meanwhile. A key's first result counts.
         #[span(job = %id, keys = results.len())]
         async fn end_job_keys(&self, id: Uuid, results: &[KeyResult], now: Timestamp) -> Result<()>;
 
@@ -121,7 +120,7 @@ pub const CANCEL: &str =
 pub const IS_FREE: &str = "SELECT job_id FROM jobs WHERE ended_at IS NULL AND (free_at <= $1 OR free_at > $2) LIMIT 1";
 
 /// `$4` is the latest plausible end of a lease. Note that two concurrent calls may choose the same slot, or
-/// two jobs of one tenant; the second will then violate a unique index.
+/// two jobs of one tenant; the second then violates a unique index.
 pub const LEASE_JOB: &str = concat!(
     "
 WITH free(place) AS (
@@ -197,7 +196,7 @@ impl<D: Dialect> SqlStore<D> {
     async fn post_job(&self, job: &Job) -> Result<Option<Job>> {
         let tenant = job.tenant.clone().unwrap_or_default();
         let mut tx = self.begin_write().await?;
-        let post = query(POST).bind(job.id.to_string()).bind(tenant.clone()).bind(no_nul(&job.words));
+        let post = query(POST).bind(job.id.to_string()).bind(tenant.clone()).bind(no_nul(&job.filter));
         let post = post.bind(to_json(&job.task)?).bind(job.dry_run).bind(no_nul(&job.order.by));
         let post = post.bind(no_nul(&job.order.why)).bind(job.posted_at.as_millisecond());
         let post = post.bind(i64::from(MOST_WAITING));
@@ -390,7 +389,7 @@ impl KeyRow {
 record!(row => Job {
     id = "job_id",
     task: column(row, "task").map(|JsonColumn(task)| task)?,
-    words,
+    filter = "words",
     tenant: Some(column(row, "tenant")?).filter(|tenant: &String| !tenant.is_empty()),
     order: CommandContext { by: column(row, "asked_by")?, why: column(row, "why")? },
     dry_run,

@@ -50,13 +50,13 @@ mod audit;
 mod breakers;
 mod catalogue;
 mod claims;
+mod commit_attempts;
 #[cfg(test)]
 mod conformance;
 mod contents;
 mod copy;
 mod digest;
 mod directory;
-mod dots;
 mod ending;
 mod erasure;
 mod error;

@@ -28,15 +28,15 @@ use crate::{
 
 calls! {
     pub trait NameStore {
-        /// Stores which names are equivalent according to a configuration file; `tables` are the names it has
-        /// tables for. Pairs from other files are kept, because an older file may still be in use. But two
-        /// names with a table each in one file become separate.
+        /// Stores which names are equivalent according to a configuration file; `tables` are the names with a
+        /// table there. Pairs from other files stay, because an older file may still be in use. But two names
+        /// with a table each in one file become separate.
         async fn put_names(&self, names: &FormerNames, tables: &BTreeMap<NameKind, BTreeSet<String>>) -> Result<()>;
 
         #[span(person = %person)]
         async fn same_person(&self, person: &PersonId) -> Result<Vec<PersonId>>;
 
-        /// All names in use, with their row counts. This scans whole tables.
+        /// All names in use, with row counts. Scans whole tables.
         async fn stored_names(&self) -> Result<Vec<StoredName>>;
 
         /// Names for digest types, tenants, relays and subscriptions that may have rows. Fast.
@@ -44,7 +44,7 @@ calls! {
     }
 }
 
-/// The cache expires after this time, because a process with another file may have started.
+/// The cache expires, because a process with another file may have started.
 const FRESH: Duration = Duration::from_secs(10);
 
 macro_rules! tenants {
@@ -118,7 +118,7 @@ WHERE excluded.changed_at > consents.changed_at OR excluded.changed_at = consent
 }
 
 /// Copies each key's latest preferences from name `$1` in the column to name `$2`. Adds up the revisions, so
-/// the key's total revision stays the same.
+/// the key's total stays the same.
 macro_rules! copy_preferences {
     ($tenant:literal, $digest_type:literal, $column:literal) => {
         concat!(
@@ -139,7 +139,7 @@ ON CONFLICT (tenant, digest_type, user_id) DO UPDATE SET
     };
 }
 
-/// By table: copies from the former name `$1` to the digest type `$2`, once the two are separate.
+/// By table: copies from the former name `$1` to the digest type `$2`, once they are separate.
 const COPIES_OF_DIGEST: &[(&str, &str)] = &[
     ("consents", copy_consents!("tenant", "$2", "digest_type")),
     ("preferences", copy_preferences!("tenant", "$2", "digest_type")),
@@ -173,8 +173,8 @@ SELECT $2, CASE $3 WHEN 'tenant' THEN $4 ELSE tenant END, CASE $3 WHEN 'tenant' 
        messages, paused_at, paused_by, why, until_at FROM pauses WHERE pause_id = $1
 ON CONFLICT (tenant, digest_type) WHERE ended_at IS NULL DO NOTHING";
 
-/// Distinct tenants and (tenant, digest type) pairs in a table, found by skipping through its primary key, so
-/// people are not scanned.
+/// Distinct tenants and (tenant, digest type) pairs in a table, found by skipping through its primary key
+/// instead of scanning people.
 macro_rules! keys_in {
     ($tenants:literal, $keys:literal, $table:literal) => {
         concat!(
@@ -251,7 +251,7 @@ SELECT kind, name, what, COUNT(*) AS count FROM (
     UNION ALL SELECT 'digest', digest_type, 'digests without an end' FROM digests WHERE closed_at IS NULL AND emptied_at IS NULL
     UNION ALL SELECT 'tenant', tenant, 'digests without an end' FROM digests WHERE closed_at IS NULL AND emptied_at IS NULL
     UNION ALL SELECT 'relay', name, 'open breaker' FROM relays WHERE state = 'open' AND until_at IS NULL
-    UNION ALL SELECT 'subscription', subscription, 'notices that wait' FROM notices WHERE ended_at IS NULL) counted
+    UNION ALL SELECT 'subscription', subscription, 'webhook events that wait' FROM notices WHERE ended_at IS NULL) counted
 GROUP BY kind, name, what ORDER BY kind, name, what"
         )
     };
@@ -340,14 +340,14 @@ impl<D: Dialect> SqlStore<D> {
         for (table, copy) in copies {
             let copied = query(*copy).bind(former.to_owned()).bind(other.to_owned()).execute(&mut *connection).await?;
             let rows = D::changed_rows(&copied);
-            tracing::info!(former, other, table, rows, "two names that were one are two: the other keeps what counted");
+            tracing::info!(former, other, table, rows, "former name has its own table now: copied its rows");
         }
         let pauses = query_as(RUNNING_PAUSES).bind(kind.name().to_owned()).bind(former.to_owned());
         let pauses: Vec<(String,)> = pauses.fetch_all(&mut *connection).await?;
         for (pause,) in pauses {
             let copy = query(COPY_PAUSE).bind(pause).bind(Uuid::new_v4().to_string()).bind(kind.name().to_owned());
             copy.bind(other.to_owned()).execute(&mut *connection).await?;
-            tracing::info!(former, other, "a pause of the former name goes on for both");
+            tracing::info!(former, other, "former name has its own table now: its pause applies to both names");
         }
         Ok(())
     }
@@ -388,8 +388,8 @@ impl<D: Dialect> SqlStore<D> {
     }
 }
 
-/// The pairs after a process started with a file. Pairs from other files are kept; two names with a table
-/// each in one file become separate.
+/// The pairs after a process started with a file. Pairs from other files stay; two names with a table each in
+/// one file become separate.
 fn merge_pairs(before: &AliasPairs, former: &BTreeMap<String, String>, tables: &BTreeSet<String>) -> AliasPairs {
     let mut classes: Vec<BTreeSet<&String>> = Vec::new();
     let are_two = |a: &String, b: &String| tables.contains(a) && tables.contains(b);

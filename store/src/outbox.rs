@@ -30,8 +30,8 @@ calls! {
     pub trait Outbox {
         /// Stores a message, unless its digest is closed. The first write for an id wins.
         ///
-        /// `tells_of` is the number of events the message was rendered from. Returns `false` and stores
-        /// nothing if the digest now has another number.
+        /// `tells_of` is the number of events it was rendered from. Returns `false` and stores nothing if the
+        /// digest now has another number.
         #[span(message = %message.id, tenant = %message.tenant())]
         async fn put_message(&self, message: &OutboxMessage, tells_of: Option<u64>) -> Result<bool>;
 
@@ -55,14 +55,14 @@ calls! {
         ) -> Result<Option<RemovedEvents>>;
 
         /// Merges changed content for an event into a digest with a pending message, like
-        /// [`Ledger::stash`](crate::Ledger::stash_events). The message must then be rendered again before an attempt
-        /// can pass the dot. Returns `false` if no pending message has other content for this event.
+        /// [`Ledger::stash`](crate::Ledger::stash_events). The message must then be rendered again before an
+        /// attempt can pass the dot. Returns `false` if no pending message has other content for it.
         #[span(key = %key)]
         async fn take_content(&self, key: &Key, event: &Event, now: Timestamp) -> Result<bool>;
 
         /// Replaces a pending message, keeping its `Message-ID`, and fences attempts under way. A new address
-        /// or new bytes are audited. `epoch` comes from [`RemovedEvents`], before the digest's events were read,
-        /// or from [`waiting_message`](Self::waiting_message). Returns the new epoch, or `None` if the
+        /// or new bytes are audited. `epoch` comes from [`RemovedEvents`], before the digest's events were
+        /// read, or from [`waiting_message`](Self::waiting_message). Returns the new epoch, or `None` if the
         /// message has another epoch, it or its digest has ended, or an attempt is past the dot.
         #[span(message = %message.id, tenant = %message.tenant())]
         async fn remake_message(&self, message: &OutboxMessage, epoch: u64, why: &str, now: Timestamp) -> Result<Option<u64>>;
@@ -72,14 +72,14 @@ calls! {
         #[span(message = %message)]
         async fn note_missing(&self, message: Uuid, since: Option<Timestamp>) -> Result<()>;
 
-        /// Reads the Message-ID of the first message in a thread before this window's own. Ignores messages
-        /// that will never be sent.
+        /// The Message-ID of the first message in a thread before this window's own, ignoring messages that
+        /// will never be sent.
         #[span(thread = %thread)]
         async fn first_of_thread(&self, thread: Uuid, window: &Window) -> Result<Option<String>>;
 
         /// Ends a single message with an audit entry, and fences the attempt under way. The end is ambiguous
-        /// if this attempt is past the dot. The first recorded end is kept and returned; `None` for an
-        /// unknown message.
+        /// if this is past the dot. The first recorded end is kept and returned; `None` for an unknown
+        /// message.
         #[span(key = %key)]
         async fn close_message(
             &self,
@@ -92,8 +92,8 @@ calls! {
         #[span(message = %message)]
         async fn message(&self, message: Uuid) -> Result<Option<MessageRecord>>;
 
-        /// Reads a message and its epoch, if it can still be rendered again, i.e. it has not ended and no
-        /// attempt is past the dot.
+        /// A message and its epoch, if it can still be rendered again, i.e. it has not ended and no attempt
+        /// is past the dot.
         #[span(message = %message)]
         async fn waiting_message(&self, message: Uuid) -> Result<Option<(OutboxMessage, u64)>>;
 
@@ -151,7 +151,7 @@ impl<D: Dialect> SqlStore<D> {
         }
         // Until now, a repeated claim may have added or removed events.
         if let Some(tells_of) = tells_of
-            && Self::items_and_groups(&mut tx, message.id).await?.0 != tells_of
+            && Self::items_and_lines(&mut tx, message.id).await?.0 != tells_of
         {
             return Ok(false);
         }
@@ -289,7 +289,7 @@ SELECT $1, $2, $3, $4, $4, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, NUL
 }
 
 /// The parameters above, plus `$11` JSON array of events. Returns a row if the digest is new and the key
-/// needs nothing else from the ledger; fails with a unique violation if the ledger has one of the events.
+/// needs nothing else from the ledger; a unique violation means the ledger has one of the events.
 pub const CLAIM_RENDERED: StatementVariants = StatementVariants {
     sqlite: concat!(
         "

@@ -20,8 +20,8 @@ calls! {
     /// end stays, if nothing is left to send, or if the recipient may already have the message, unless the
     /// command allows a second copy.
     pub trait RetryStore {
-        /// Reopens a digest that is still open, or ended as dropped, failed, ambiguous or unknown. The digest
-        /// keeps its id and its events. An unclaimed window ends as skipped if all its events are retracted.
+        /// Reopens a digest that is open, or ended as dropped, failed, ambiguous or unknown. The digest keeps
+        /// its id and events. An unclaimed window ends as skipped if all its events are retracted.
         #[span(key = %input.key, digest = %input.reopen.digest_id)]
         async fn reopen_digest(&self, input: &ReopenInput, now: Timestamp) -> Result<ReopenAnswer>;
 
@@ -31,7 +31,7 @@ calls! {
     }
 }
 
-/// Attempts after which the recipient may have the email. Attempts refused after the dot do not count.
+/// Attempts after which the recipient may have the email; those refused after the dot do not count.
 pub const MAYBE_DELIVERED: &str = "
 SELECT number FROM attempts
 WHERE message = $1 AND (class = 'ambiguous' OR past_the_dot_at IS NOT NULL AND class IN ('fenced', 'cancelled')) LIMIT 1";
@@ -91,7 +91,7 @@ impl<D: Dialect> SqlStore<D> {
             // end below, because it may already be open again after a lost reply.
             Self::exclude_retracted(&mut tx, &window, now).await?;
         }
-        let (items, groups) = Self::items_and_groups(&mut tx, digest_id).await?;
+        let (items, groups) = Self::items_and_lines(&mut tx, digest_id).await?;
         if items == 0 {
             if was_open {
                 let closed = WindowEnd {

@@ -1,5 +1,5 @@
-//! Statistics for operators. The conditions on `emptied_at` are needed for using the index
-//! `digests_to_empty`; a separate index would be another write for every digest.
+//! The conditions on `emptied_at` are needed for using the index `digests_to_empty`; a separate index would
+//! be another write for every digest.
 
 use jiff::Timestamp;
 use sqlx::{AssertSqlSafe, query, query_scalar};
@@ -24,26 +24,25 @@ use crate::{
 calls! {
     pub trait StatisticsStore {
         /// Counts undelivered digests, and the span's ends, reports and dead letters. Each count uses an
-        /// index over undelivered or recent rows, except for suppressions, which use their primary key.
+        /// index over undelivered or recent rows; suppressions use their primary key.
         #[span(tenant = scope.tenant)]
         async fn statistics(&self, scope: &StatisticsScope) -> Result<LedgerStatistics>;
 
-        /// Counts claimed digests without an end, by tenant and type. Reads at most `most` rows, from an
-        /// index of open digests.
+        /// Counts claimed digests without an end, by tenant and type: at most `most` rows, from an index of
+        /// open digests.
         async fn count_undelivered(&self, most: u32, now: Timestamp) -> Result<Vec<UndeliveredDigests>>;
 
-        /// Counts ids that arrived since then with other content after their events were final. Uses an
-        /// index.
+        /// Counts ids that since then brought other content for final events. Uses an index.
         async fn refused_contents(&self, since: Timestamp) -> Result<u64>;
 
         async fn count_reported(&self, after: Timestamp, until: Timestamp) -> Result<Vec<ReportedByKind>>;
 
-        /// Counts message results, including messages deleted by retention, by type, template, relay or day.
-        /// A day's text is its number since 1970. Reads the days' messages by the index on tenant and time.
+        /// Counts message results, including messages deleted by retention, by type, template, relay or day
+        /// (the number since 1970). Reads the days' messages by the index on tenant and time.
         #[span(tenant = question.tenant)]
         async fn message_report(&self, question: &ReportQuery) -> Result<Vec<(String, ReportCounts)>>;
 
-        /// Counts suppressed addresses by reason. Reads at most `most` rows, by their primary key.
+        /// Counts suppressed addresses by reason: at most `most` rows, by their primary key.
         async fn suppressed_addresses(&self, most: u32) -> Result<Vec<SuppressedAddresses>>;
     }
 }
@@ -236,7 +235,7 @@ pub fn report_statement(by: Option<ReportGrouping>, of_tenant: bool) -> String {
     let day = format!("CAST(m.created_at / {DAY} AS TEXT)");
     let (live, gone) = match by {
         None => ("''", "''"),
-        Some(ReportGrouping::Type) => ("m.digest_type", "digest_type"),
+        Some(ReportGrouping::DigestType) => ("m.digest_type", "digest_type"),
         Some(ReportGrouping::Template) => ("m.template", "template"),
         Some(ReportGrouping::Relay) => (RELAY, "relay"),
         Some(ReportGrouping::Day) => (day.as_str(), "CAST(day AS TEXT)"),

@@ -12,7 +12,7 @@ from tidings import BUSY, CALM, TENANTS, USERS
 DIGEST_TYPES = ("fast", "fast", "sliding", "daily")
 PAUSE_SECONDS = 1
 # The keys of commands that change many at once.
-BUSY_SLIDING, BUSY_DAILY = f"tenant={BUSY} and type=sliding", f"tenant={BUSY} and type=daily"
+BUSY_SLIDING, BUSY_DAILY = f"tenant={BUSY} and digest_type=sliding", f"tenant={BUSY} and digest_type=daily"
 
 
 class Load:

@@ -151,7 +151,7 @@ class Installation(Server):
         if not eventually(lambda: self.run("migrate").returncode == 0):
             self.check("migrate", False, self.run("migrate").stderr)
             return False
-        self.says("migrate, a second time", "migrate", words="its tables are this version's")
+        self.says("migrate, a second time", "migrate", words="is up to date")
         people = "".join(f"acme,{user},{user}@example.test\n" for user in USERS)
         (self.folder / "people.csv").write_text("tenant,user,address\n" + people)
         self.says("recipients import", "recipients", "import", "people.csv")
@@ -251,7 +251,7 @@ class Installation(Server):
         self.says("flush", "flush", "acme/daily/ann")
         self.mailed("the flushed digest is sent", "ann", 2)
 
-        everything = ("--filter", "tenant=acme and type=soon", "--why", "test")
+        everything = ("--filter", "tenant=acme and digest_type=soon", "--why", "test")
         self.says("pause", "pause", *everything)
         self.says("a recipient's own pause", "preferences", "set", "acme/soon/bob", "--pause-until", "1d")
         self.says("suppressions add", "suppressions", "add", "cy@example.test", "--tenant", "acme", "--reason", "complaint", "--why", "test")

@@ -1,6 +1,12 @@
 //! The documentation agrees with the repository: files that pages name, and alerts that operators watch for.
 
-use std::{collections::BTreeSet, fs, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    env,
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+};
 
 use tidings_model::AlertName;
 use tidings_store::REFUSALS;
@@ -83,5 +89,83 @@ fn every_refusal_of_the_databases_is_documented() {
         let postgres = cell(row.postgres.iter().map(ToString::to_string).collect());
         let line = format!("| {} | {sqlite}| {postgres}| ", row.about);
         assert!(text.contains(&line), "docs/operations.md: {line}");
+    }
+}
+
+/// The files with product code: not those that only test or simulate.
+fn product_files(folder: &Path, found: &mut Vec<PathBuf>) {
+    const NO_PRODUCT: [&str; 4] = ["tests", "tests.rs", "conformance", "simulation"];
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy();
+        if NO_PRODUCT.contains(&&*name) {
+            continue;
+        }
+        if path.is_dir() {
+            product_files(&path, found);
+        } else if name.ends_with(".rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// The numbers that a text cites as `rule 3` or `rules 3, 41 and 42`.
+fn cited_rules(text: &str) -> BTreeSet<u32> {
+    let after = text.split("rule").skip(1).map(|rest| rest.trim_start_matches('s'));
+    let numbers = |rest: &str| -> Vec<u32> {
+        let words = rest.split([' ', ',', ')', '.', ':']).filter(|word| !word.is_empty());
+        words.filter(|word| *word != "and").map_while(|word| word.parse().ok()).collect()
+    };
+    after.flat_map(numbers).collect()
+}
+
+/// The table of architecture.md: each rule with the files whose first comment cites it.
+fn rule_table(root: &Path) -> String {
+    let mut files = Vec::new();
+    for folder in FOLDERS.into_iter().filter(|folder| root.join(folder).join("src").exists()) {
+        product_files(&root.join(folder).join("src"), &mut files);
+    }
+    files.sort();
+    let mut citing: BTreeMap<u32, Vec<String>> = BTreeMap::new();
+    for file in files {
+        let text = fs::read_to_string(&file).unwrap();
+        let header = text.lines().map_while(|line| line.strip_prefix("//!")).collect::<Vec<_>>().concat();
+        for rule in cited_rules(&header) {
+            citing.entry(rule).or_default().push(format!("`{}`", file.strip_prefix(root).unwrap().display()));
+        }
+    }
+    let rules = fs::read_to_string(root.join("docs/rules.md")).unwrap();
+    let mut table = "| rule | decided in |\n|---|---|\n".to_owned();
+    for section in rules.split("<a id=\"rule-").skip(1) {
+        let statement = section.split("**").nth(1).unwrap().replace('\n', " ");
+        let (number, statement) = statement.split_once(". ").unwrap();
+        let number: u32 = number.parse().unwrap();
+        let files = match number {
+            UPGRADES => "`tests/it/upgrade/replay.rs`".to_owned(),
+            _ => citing.get(&number).unwrap_or_else(|| panic!("no first comment cites rule {number}")).join(", "),
+        };
+        let statement = statement.trim_end_matches('.');
+        // Writing to a string cannot fail.
+        let _ = writeln!(table, "| [{number}](rules.md#rule-{number}) {statement} | {files} |");
+    }
+    table
+}
+
+/// Rule 34 is about tests: recorded histories replay.
+const UPGRADES: u32 = 34;
+
+#[test]
+fn the_table_of_rules_names_the_files_that_cite_them() {
+    const BEGIN: &str = "<!-- `TIDINGS_RECORD=1 ./dev test --test it -- table_of_rules` writes this table -->\n\n";
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap();
+    let page = root.join("docs/architecture.md");
+    let text = fs::read_to_string(&page).unwrap();
+    let (before, rest) = text.split_once(BEGIN).unwrap();
+    let (current, after) = rest.split_once("\n\n").unwrap();
+    let table = rule_table(&root);
+    if env::var_os("TIDINGS_RECORD").is_some() {
+        fs::write(page, format!("{before}{BEGIN}{table}\n{after}")).unwrap();
+    } else {
+        assert_eq!(format!("{current}\n"), table, "write it with TIDINGS_RECORD=1");
     }
 }

@@ -11,10 +11,10 @@ use crate::error::UsageError;
 /// The operator and the reason.
 #[derive(Debug, Args)]
 pub(crate) struct RequiredReason {
-    /// The reason, for the audit trail and workflow history; without addresses
+    /// The reason, for the audit trail and workflow history; no addresses
     #[arg(long, value_name = "TEXT")]
     why: String,
-    /// Your login for the audit trail, not an address [default: USER or LOGNAME, else `unknown`]
+    /// Your login for the audit trail, not an address [default: USER or LOGNAME, else the user id, as in `uid-1000`]
     #[arg(long, value_name = "LOGIN")]
     by: Option<String>,
 }
@@ -28,7 +28,7 @@ impl RequiredReason {
 /// The operator and an optional reason.
 #[derive(Debug, clap::Args)]
 pub(crate) struct OptionalReason {
-    /// Your login for the audit trail, not an address [default: USER or LOGNAME, else `unknown`]
+    /// Your login for the audit trail, not an address [default: USER or LOGNAME, else the user id, as in `uid-1000`]
     #[arg(long, value_name = "LOGIN")]
     by: Option<String>,
     /// The reason, for the audit trail [default: the command]
@@ -48,10 +48,13 @@ fn check_order(by: Option<String>, why: String) -> Result<CommandContext, UsageE
     Ok(order)
 }
 
-/// Fallback for `--by`. Containers have no login, so no command should require `--by`.
+/// Fallback for `--by`. A container often has only a user id, and no command should require `--by` there.
 pub(crate) fn default_login() -> String {
     let of_the_machine = |name| env::var(name).ok().filter(|login: &String| !login.is_empty());
-    ["USER", "LOGNAME"].into_iter().find_map(of_the_machine).unwrap_or_else(|| "unknown".to_owned())
+    ["USER", "LOGNAME"]
+        .into_iter()
+        .find_map(of_the_machine)
+        .unwrap_or_else(|| format!("uid-{}", rustix::process::getuid().as_raw()))
 }
 
 pub(crate) fn parse_tenant(text: &str) -> Result<String, String> {

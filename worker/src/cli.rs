@@ -1,11 +1,13 @@
 //! The command line.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{env, fmt::Write as _, fs, path::PathBuf, process::ExitCode};
 
+use anyhow::Context as _;
 use clap::{
-    Args, Parser, Subcommand,
+    Args, Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand,
     error::{ContextKind, ContextValue, ErrorKind},
 };
+use clap_complete::Shell;
 use tidings_model::{
     Key,
     changed_names::{NamePlace, current_name},
@@ -17,9 +19,9 @@ use crate::{
         pauses, preferences, recipients, recover, relays, report, retention, retract, runs, send, stats, status,
         subscriptions, suppressions, template, tenants, tokens, webhooks, worker,
     },
-    config::Config,
+    config::{Config, DEFAULT_PATH},
     dev,
-    error::{exit_code, in_words},
+    error::{UsageError, exit_code, in_words},
     log,
 };
 
@@ -30,28 +32,45 @@ Examples:
                --category comment --title 'Bob replied to you'
   tidings status acme/activity/ann              what is pending, and when it goes out
   tidings flush acme/activity/ann               send it now
-  tidings digest hold acme/activity/ann --why 'wrong prices'
-  tidings pause --filter 'tenant=acme and type=alerts' --why 'wrong prices'
-                                                stop a tenant, a digest type or both
-  tidings send --tenant acme --to ann --key welcome-ann --template welcome
-                                                one e-mail, at once
 
 For production:
   tidings config check                          is tidings.toml right?
-  tidings config check --cadence 'daily 08:00' --zone Europe/Berlin
-                                                when would that be?
-  tidings migrate                               prepare database and Temporal
+  tidings migrate                               prepare the database and Temporal
   tidings recipients import people.csv          add recipients
   tidings worker                                run
-  tidings gateway                               serve the links of messages
-  tidings preferences set acme/activity/ann --cadence 'weekly mon 08:00'
+  tidings stats                                 is all well?
 
-Exit codes: 0 ok, 1 failed or partly rejected, 2 wrong usage or configuration.";
+Exit codes: 0 ok; 1 failed, partly rejected, or a check found problems; 2 wrong usage or configuration; 3 digests overdue or
+runs in trouble (stats); 75 try again later (bounces).";
+
+/// The commands as `--help` shows them.
+const GROUPS: [(&str, &[&str]); 6] = [
+    ("Try", &["dev", "emit", "retract", "send", "template"]),
+    (
+        "Run",
+        &[
+            "config",
+            "migrate",
+            "worker",
+            "gateway",
+            "retention",
+            "inbox",
+            "copy",
+            "tokens",
+            "keys",
+            "completions",
+            "man",
+        ],
+    ),
+    ("Look", &["stats", "status", "report", "runs", "audit"]),
+    ("Act", &["flush", "digest", "messages", "pause", "resume", "dead-letters", "recover"]),
+    ("People", &["recipients", "preferences", "consent", "tenants"]),
+    ("Relays and webhooks", &["relays", "suppressions", "bounces", "webhooks", "subscriptions"]),
+];
 
 const RED: anstyle::Style = anstyle::AnsiColor::Red.on_default().bold();
 
-/// Runs the program. Exit codes: 0 ok, 1 failed or partly rejected, 2 wrong usage or configuration, 3 overdue
-/// digests or runs in trouble (`stats`), 75 try again later (`bounces`).
+/// Runs the program. Its exit codes are in `EXAMPLES`.
 ///
 /// This is not in the binary because rustc compiles the futures of all commands again in each crate that
 /// polls them, a fifth of a release build.
@@ -61,19 +80,40 @@ const RED: anstyle::Style = anstyle::AnsiColor::Red.on_default().bold();
 #[must_use]
 #[tokio::main]
 pub async fn main() -> ExitCode {
-    let arguments = CliArguments::try_parse().unwrap_or_else(|error| name_successor(error).exit());
+    let matches = grouped_command().try_get_matches();
+    let arguments = matches.and_then(|matches| CliArguments::from_arg_matches(&matches));
+    let arguments = arguments.unwrap_or_else(|error| name_successor(error, env::args().skip(1)).exit());
     if let Err(error) = log::start(&arguments.log) {
-        return report_failure(&error);
+        return report_failure(&error, None);
     }
+    let file = arguments.configuration_note();
     match Box::pin(arguments.run()).await {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
-        Err(error) => report_failure(&error),
+        Err(error) => report_failure(&error, Some(&file)),
     }
 }
 
-/// Adds today's name to the error about a former command or flag.
-fn name_successor(mut error: clap::Error) -> clap::Error {
+/// Returns the command with its subcommands in [`GROUPS`], which clap cannot do.
+fn grouped_command() -> Command {
+    let command = CliArguments::command();
+    let (header, literal) = (*command.get_styles().get_header(), *command.get_styles().get_literal());
+    let mut groups = String::new();
+    for (title, names) in GROUPS {
+        // Writing to a string cannot fail, here and below.
+        let _ = write!(groups, "\n\n{header}{title}:{header:#}");
+        for subcommand in names.iter().filter_map(|name| command.find_subcommand(name)) {
+            let (name, about) = (subcommand.get_name(), subcommand.get_about().cloned().unwrap_or_default());
+            let _ = write!(groups, "\n  {literal}{name:<15}{literal:#}{}", about.ansi());
+        }
+    }
+    command.help_template(format!(
+        "{{about}}\n\n{{usage-heading}} {{usage}}{groups}\n\n{header}Options:{header:#}\n{{options}}{{after-help}}"
+    ))
+}
+
+/// Adds today's name to the error about a former command, or about a former flag of the command in `arguments`.
+fn name_successor(mut error: clap::Error, arguments: impl Iterator<Item = String>) -> clap::Error {
     let (place, kind) = match error.kind() {
         ErrorKind::InvalidSubcommand => (NamePlace::Command, ContextKind::InvalidSubcommand),
         ErrorKind::UnknownArgument => (NamePlace::Flag, ContextKind::InvalidArg),
@@ -81,7 +121,9 @@ fn name_successor(mut error: clap::Error) -> clap::Error {
     };
     let Some(ContextValue::String(former)) = error.get(kind) else { return error };
     let flag = former.split('=').next().unwrap_or_default().trim_start_matches('-');
-    if let Some(name) = current_name(place, flag) {
+    if let Some(name) = current_name(place, flag)
+        && (place == NamePlace::Command || has_flag(arguments, name))
+    {
         let (dashes, former) = (if place == NamePlace::Flag { "--" } else { "" }, former.clone());
         let tip = format!("'{former}' is called '{dashes}{name}' now");
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
@@ -91,12 +133,23 @@ fn name_successor(mut error: clap::Error) -> clap::Error {
     error
 }
 
-fn report_failure(error: &anyhow::Error) -> ExitCode {
+/// Returns `true` if the command that `arguments` choose has the flag `--name`.
+fn has_flag(arguments: impl Iterator<Item = String>, name: &str) -> bool {
+    let program = CliArguments::command();
+    let command = arguments.fold(&program, |command, word| command.find_subcommand(word).unwrap_or(command));
+    command.get_arguments().any(|argument| argument.get_long() == Some(name))
+}
+
+/// Prints the error, and which file decided about it if the caller should change the command.
+fn report_failure(error: &anyhow::Error, file: Option<&str>) -> ExitCode {
     anstream::eprintln!("{RED}error:{RED:#} {}", in_words(error));
+    if let Some(file) = file.filter(|_| error.chain().any(|cause| cause.is::<UsageError>())) {
+        anstream::eprintln!("{file}");
+    }
     exit_code(error)
 }
 
-/// Durable digest e-mail on Temporal.
+/// Durable digest email on Temporal.
 #[derive(Debug, Parser)]
 #[command(name = "tidings", bin_name = "tidings", version, about, after_help = EXAMPLES, propagate_version = true)]
 struct CliArguments {
@@ -112,107 +165,121 @@ struct CliArguments {
 
 #[derive(Debug, Subcommand)]
 enum CliCommand {
-    /// Runs everything on this machine, with an inbox in the browser
+    /// Run everything on this machine, with an inbox in the browser
+    #[command(after_help = "Example: tidings dev")]
     Dev(dev::DevArgs),
-    /// Runs the worker that makes and sends the digests
+    /// Run the worker that makes and sends the digests
     #[command(after_help = worker::EXAMPLES)]
     Worker(worker::WorkerArgs),
-    /// Serves recipients over HTTP: links in messages, health
+    /// Serve recipients and the API over HTTP
     #[command(after_help = gateway::EXAMPLES)]
     Gateway {
         #[command(subcommand)]
         command: Option<gateway::GatewayCommand>,
     },
-    /// Emits events: NDJSON, gzipped or not, or one event from its fields
+    /// Emit events: NDJSON, gzipped or not, or one event from its fields
     Emit(Box<emit::EmitCommandOptions>),
-    /// Takes events back, before or after they arrive
+    /// Withdraw events, even before they arrive
     Retract(retract::RetractOptions),
-    /// Counts open, undelivered and overdue digests, outcomes, bounces and the backlog
+    /// Show what needs attention: overdue digests, runs in trouble, bounces, backlog
     #[command(after_help = stats::EXAMPLES)]
     Stats(stats::StatsOptions),
-    /// Counts what became of messages: delivered, bounced, opened, with rates
+    /// Show delivery statistics: delivered, bounced, opened, with rates
     #[command(after_help = report::EXAMPLES)]
     Report(report::ReportOptions),
-    /// Shows a key's pending events, their deadline and its reason
+    /// Show a key's pending events, their deadline and its reason
     #[command(after_help = "Example: tidings status acme/activity/ann\n\n\
         In a part of the key, / is written %2F and % is written %25. In JSON, `null` means that nothing is pending.")]
     Status(KeyOptions),
-    /// Sends what is pending for a key now; short for `tidings digest flush`
+    /// Send what is pending for a key now; short for `tidings digest flush`
     #[command(after_help = "Example: tidings flush acme/activity/ann\n\n\
         In a part of the key, / is written %2F and % is written %25.")]
     Flush(KeyOptions),
-    /// Lists and shows digests; flushes, holds, releases, drops, retimes, reopens and previews one key or many
+    /// List, show, flush, hold, release, drop, retime, reopen and preview digests
     #[command(subcommand)]
     Digest(digest::DigestCommand),
-    /// Lists and shows signals and webhooks that could not be read, and emits them again
+    /// List and show signals and webhooks that could not be read; emit them again
     #[command(subcommand)]
     DeadLetters(dead_letters::DeadLettersCommand),
-    /// Lists who did what, when and why, the latest first
+    /// List who did what, when and why, latest first
     Audit(audit::AuditOptions),
-    /// Stops a tenant, a digest type or both: events collect, nothing goes out; lists pauses
+    /// Pause a tenant, a digest type or both: events collect, nothing is sent
     Pause(pauses::PauseCommand),
-    /// Ends a pause; what is overdue goes out, spread over time
+    /// End a pause; what is overdue goes out, spread over time
     Resume(pauses::ResumeOptions),
-    /// Sends one e-mail, from a template or from ready parts
+    /// Send one email, from a template or from ready parts
     Send(Box<send::SendOptions>),
-    /// Lists, shows, retries and cancels e-mails
+    /// List, show, retry and cancel emails
     #[command(subcommand)]
     Messages(messages::MessagesCommand),
-    /// Recovers the events of runs that were terminated, timed out or failed
+    /// Recover the events of runs that were terminated, timed out or failed
     Recover(recover::RecoverOptions),
-    /// Lists runs in Temporal that wait for an operator, each with the command to run
+    /// List runs in Temporal that wait for an operator, each with the command to run
     #[command(subcommand, after_help = runs::EXAMPLES)]
     Runs(runs::RunsCommand),
-    /// Imports, lists, shows, exports, renames, merges and erases recipients
+    /// Import, list, show, export, rename, merge and erase recipients
     #[command(subcommand)]
     Recipients(recipients::RecipientsCommand),
-    /// Ends tenants
+    /// End tenants
     #[command(subcommand)]
     Tenants(tenants::TenantsCommand),
-    /// Reads and changes what a recipient chose for a digest type
+    /// Show and change what a recipient chose for a digest type
     #[command(subcommand)]
     Preferences(preferences::PreferencesCommand),
-    /// Records if a recipient wants a digest type
+    /// Show and record whether a recipient wants a digest type
     #[command(subcommand)]
     Consent(consent::ConsentCommand),
-    /// Lists, tests, opens and closes relays
+    /// List and test relays; open and close their circuit breakers
     #[command(subcommand)]
     Relays(relays::RelaysCommand),
-    /// Lists, adds, imports and lifts suppressed addresses
+    /// List, add, import and lift suppressed addresses
     #[command(subcommand)]
     Suppressions(suppressions::SuppressionsCommand),
-    /// Deletes old data according to [retention]
+    /// Delete old data according to [retention]
     #[command(subcommand)]
     Retention(retention::RetentionCommand),
-    /// Reads bounces and complaints that came back by mail
+    /// Read bounces and complaints that came back by mail
     #[command(subcommand)]
     Bounces(bounces::BouncesCommand),
-    /// Tests the webhooks of relays
+    /// Test the webhooks of relays
     #[command(subcommand)]
     Webhooks(webhooks::WebhooksCommand),
-    /// Lists, tests and replays the services that get notices
+    /// List and test subscriptions to webhook events; replay events
     #[command(subcommand)]
     Subscriptions(subscriptions::SubscriptionsCommand),
-    /// Prepares the database and Temporal; run this command before every upgrade
+    /// Prepare the database and Temporal; run this before every upgrade
+    #[command(after_help = "Example: tidings migrate")]
     Migrate(migrate::MigrateOptions),
-    /// Copies a SQLite file into a PostgreSQL database, while workers and gateways stand
+    /// Copy a SQLite file into a PostgreSQL database, with everything stopped
     #[command(after_help = copy::EXAMPLES)]
     Copy(copy::CopyOptions),
-    /// Hands events that the api accepted to Temporal again
+    /// Forward events that the API accepted to Temporal again
     #[command(subcommand)]
     Inbox(inbox::InboxCommand),
-    /// Makes, lists and revokes tokens of the api
+    /// Create, list and revoke API tokens
     #[command(subcommand)]
     Tokens(tokens::TokensCommand),
-    /// Makes keys that sign tokens
+    /// Generate keys that sign tokens and links
     #[command(subcommand)]
     Keys(keys::KeysCommand),
-    /// Checks the configuration
+    /// Check the configuration
     #[command(subcommand)]
     Config(config::ConfigCommand),
-    /// Lists, previews and checks templates
+    /// List, preview and check templates
     #[command(subcommand)]
     Template(template::TemplateCommand),
+    /// Print completions for a shell
+    #[command(after_help = "Example: tidings completions bash > /etc/bash_completion.d/tidings")]
+    Completions {
+        #[arg(value_name = "SHELL")]
+        shell: Shell,
+    },
+    /// Write the man pages to a folder: one for each command
+    #[command(after_help = "Example: tidings man /usr/local/share/man/man1")]
+    Man {
+        #[arg(value_name = "FOLDER")]
+        folder: PathBuf,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -220,7 +287,7 @@ struct KeyOptions {
     /// The key
     #[arg(value_name = "TENANT/TYPE/USER")]
     key: Key,
-    /// Answer in JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -268,13 +335,38 @@ impl CliArguments {
             CliCommand::Keys(command) => keys::run(&command),
             CliCommand::Config(command) => config::run(&command, load).await,
             CliCommand::Template(command) => template::run(command, &load()?),
+            CliCommand::Completions { shell } => {
+                clap_complete::generate(shell, &mut grouped_command(), "tidings", &mut std::io::stdout());
+                Ok(true)
+            }
+            CliCommand::Man { folder } => {
+                fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+                let written = clap_mangen::generate_to(CliArguments::command(), &folder);
+                written.with_context(|| format!("cannot write to {}", folder.display())).map(|()| true)
+            }
+        }
+    }
+
+    /// Says which file a command has read. Whoever misses a digest type may be in another folder.
+    fn configuration_note(&self) -> String {
+        let folder = env::current_dir().unwrap_or_default();
+        match &self.config {
+            Some(file) => format!("configuration: {}", folder.join(file).display()),
+            None if folder.join(DEFAULT_PATH).exists() => {
+                format!("configuration: {}", folder.join(DEFAULT_PATH).display())
+            }
+            None => format!("configuration: none, because {} has no {}", folder.display(), DEFAULT_PATH),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::{CommandFactory as _, Parser as _};
+    use std::collections::BTreeSet;
+
+    use clap::{Command, CommandFactory as _, Parser as _};
+
+    use super::GROUPS;
 
     /// Reports if the command line parses.
     fn parses(words: &str) -> bool {
@@ -295,6 +387,64 @@ mod tests {
                 assert!(!parses(&format!("{many} --rate {rate}")), "{command} --rate {rate}");
             }
         }
+    }
+
+    #[test]
+    fn an_error_names_the_successor_of_a_former_flag_that_the_command_has() {
+        let error = |line: &'static str| {
+            let error = super::CliArguments::try_parse_from(line.split(' ')).unwrap_err();
+            super::name_successor(error, line.split(' ').map(str::to_owned)).to_string()
+        };
+        let flush = error("tidings digest flush --where tenant=acme");
+        assert!(flush.contains("'--where' is called '--filter' now"), "{flush}");
+        let stats = error("tidings stats --where tenant=acme");
+        assert!(!stats.contains("--filter"), "{stats}");
+    }
+
+    #[test]
+    fn each_command_is_in_one_group_and_fits_a_line() {
+        let command = super::CliArguments::command();
+        let grouped: Vec<_> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
+        let known: BTreeSet<_> = command.get_subcommands().map(Command::get_name).collect();
+        assert_eq!((grouped.len(), grouped.into_iter().collect::<BTreeSet<_>>()), (known.len(), known));
+        let help = super::grouped_command().render_help().to_string();
+        let groups = help.split("\nOptions:").next().unwrap();
+        assert!(groups.contains("\nLook:\n  stats          Show what needs attention"), "{help}");
+        let long: Vec<_> = groups.lines().filter(|line| line.chars().count() > 100).collect();
+        assert!(long.is_empty(), "{long:?}");
+    }
+
+    /// Calls `check` with each command that has none below it, or can run without.
+    fn each_leaf(command: &Command, path: &str, check: &mut impl FnMut(&str, &Command)) {
+        let path = format!("{path} {}", command.get_name()).trim_start().to_owned();
+        if !command.has_subcommands() || !command.is_subcommand_required_set() {
+            check(&path, command);
+        }
+        for below in command.get_subcommands() {
+            each_leaf(below, &path, check);
+        }
+    }
+
+    #[test]
+    fn each_command_has_an_example_and_json() {
+        // These serve until a signal, or print a file in a format of its own.
+        let no_json = [
+            "dev",
+            "worker",
+            "gateway",
+            "gateway openapi",
+            "recipients export",
+            "template preview",
+            "completions",
+            "man",
+        ];
+        each_leaf(&super::CliArguments::command(), "", &mut |path, command| {
+            let examples = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(examples.contains("Example") && examples.contains(path), "{path} has no example");
+            let has_json = command.get_arguments().any(|argument| argument.get_id() == "json");
+            let name = path.trim_start_matches("tidings ");
+            assert_eq!(has_json, !no_json.contains(&name), "{path} --json");
+        });
     }
 
     #[test]

@@ -46,34 +46,34 @@ const DEFAULT_TEMPORAL_PORT: u16 = 7233;
 /// The options of `tidings dev`.
 #[derive(Debug, clap::Args)]
 pub struct DevArgs {
-    /// Port of the Temporal dev server.
+    /// Port of the Temporal dev server
     #[arg(long, value_name = "PORT", default_value_t = DEFAULT_TEMPORAL_PORT)]
     temporal_port: u16,
-    /// Port of the Temporal UI.
+    /// Port of the Temporal UI
     #[arg(long, value_name = "PORT", default_value_t = 8233)]
     ui_port: u16,
-    /// Port of the mail sink.
+    /// Port of the mail sink
     #[arg(long, value_name = "PORT", default_value_t = 1025)]
     smtp_port: u16,
-    /// Port of the inbox page.
+    /// Port of the inbox page
     #[arg(long, value_name = "PORT", default_value_t = 8025)]
     inbox_port: u16,
-    /// Port of the gateway, to which the links of messages lead.
+    /// Port of the gateway, which serves the links of messages
     #[arg(long, value_name = "PORT", default_value_t = 8026)]
     gateway_port: u16,
-    /// Port of the api, to which services send events with a token.
+    /// Port of the API, where services send events with a token
     #[arg(long, value_name = "PORT", default_value_t = 8027)]
     api_port: u16,
-    /// Port of the workshop, which shows each template.
+    /// Port of the workshop, which shows each template
     #[arg(long, value_name = "PORT", default_value_t = 8028)]
     workshop_port: u16,
-    /// Send mail to this relay instead of the sink and its inbox.
+    /// Send email to this relay instead of the sink and its inbox
     #[arg(long, value_name = "URL")]
     smtp_url: Option<Url>,
-    /// Emit sample events, and say whether the mails account for them.
+    /// Emit sample events, and check that the emails account for all of them
     #[arg(long, conflicts_with = "smtp_url")]
     demo: bool,
-    /// End when the sample events' mails have arrived.
+    /// Exit when the emails of the sample events have arrived
     #[arg(long, requires = "demo")]
     once: bool,
 }
@@ -99,7 +99,7 @@ impl DevArgs {
     }
 
     fn api(&self) -> DevPort {
-        DevPort { number: self.api_port, flag: "--api-port", what: "the api" }
+        DevPort { number: self.api_port, flag: "--api-port", what: "the API" }
     }
 
     fn workshop(&self) -> DevPort {
@@ -202,7 +202,7 @@ async fn run_foreground(args: &DevArgs, config: &Config, mailbox: &Mailbox) -> a
         demo::run(config, mailbox).await?;
     }
     if args.once {
-        println!("The mails are in {FOLDER}/mail.");
+        println!("Emails are in {FOLDER}/mail.");
         return Ok(());
     }
     print_urls(args, config);
@@ -249,7 +249,7 @@ fn lock_folder(folder: &Path) -> anyhow::Result<File> {
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => {
-            bail!("another `tidings dev` runs in this folder: stop it first (Ctrl-C in its terminal)")
+            bail!("another `tidings dev` is running in this folder: stop it first (Ctrl-C in its terminal)")
         }
         Err(TryLockError::Error(error)) => Err(error).with_context(|| format!("{} cannot be locked", path.display())),
     }
@@ -271,12 +271,12 @@ async fn wait_for_signal() -> anyhow::Result<()> {
 fn print_urls(args: &DevArgs, config: &Config) {
     match &args.smtp_url {
         None => println!("\nInbox        {}", args.inbox_url()),
-        Some(_) => println!("\nInbox        none: mail goes to --smtp-url"),
+        Some(_) => println!("\nInbox        none: email goes to --smtp-url"),
     }
-    println!("Workshop     {}: each template, shown again when a file changes", args.workshop_url());
+    println!("Workshop     {}: each template, reloaded when a file changes", args.workshop_url());
     println!("Temporal UI  {}", args.temporal_ui_url());
-    println!("Gateway      {}: the links at the end of each mail lead to it", args.gateway_url());
-    println!("Api          {}", args.api_url());
+    println!("Gateway      {}: serves the links at the end of each email", args.gateway_url());
+    println!("API          {}", args.api_url());
     for name in config.webhooks().unwrap_or_default().keys() {
         println!("Webhook      {}/webhooks/{name}", args.gateway_url());
     }

@@ -89,7 +89,7 @@ pub(crate) async fn run(
     let store = storage::open(&config.database_url).await?;
     names::store_names(&*store, &config).await?;
     if let Err(error) = compare_zone_data(&*store).await {
-        tracing::warn!(%error, "the zone data is not compared with that of the workers");
+        tracing::warn!(%error, "cannot compare the zone data with that of the workers");
     }
     let refused = Arc::new(OnceLock::new());
     let (temporal, _connecting) = connect_in_background(&config, store.clone(), refused.clone(), shutdown.clone());
@@ -116,7 +116,7 @@ pub(crate) async fn run(
         public_url = config.gateway.pages.public_url.as_deref().unwrap_or_default(),
         api_listen = ?api.as_ref().and_then(|api| api.local_addr().ok()),
         zone_data = %zone_data(),
-        "the gateway runs"
+        "gateway started"
     );
     let webhooks = WebhookContext { state: state.clone(), hooks, certificates };
     let trusted = config.gateway.trusted_proxies.clone();
@@ -141,13 +141,13 @@ pub(crate) async fn run(
     };
     tokio::join!(serving, serving_api, forwarder.run(shutdown.clone()), jobs.run(shutdown.clone()));
     if timeout(RECORDING, recording).await.is_err() {
-        tracing::warn!("openings and clicks of the last seconds are not counted: the database does not answer");
+        tracing::warn!("opens and clicks of the last seconds are lost: the database does not respond");
     }
     drop(presence);
     if let Err(error) = store.remove_process(process).await {
-        tracing::warn!(%error, "this gateway counts as alive for another minute");
+        tracing::warn!(%error, "cannot deregister this gateway: it counts as alive for another minute");
     }
-    tracing::info!("the gateway stops");
+    tracing::info!("gateway stopped");
     let refusal = Arc::into_inner(refused).and_then(OnceLock::into_inner);
     refusal.map_or(Ok(()), |refusal: ClaimRefusal| Err(refusal.into()))
 }
@@ -173,7 +173,7 @@ fn load_rendering(config: &Config) -> Option<RenderContext> {
         let renderer = TemplateRenderer::new(config.templates.as_deref()).context("the templates cannot be read")?;
         anyhow::Ok(RenderContext { renderer: Arc::new(renderer), signers: config.signers()? })
     };
-    load().inspect_err(|error| tracing::error!("the api makes no messages: {error:#}")).ok()
+    load().inspect_err(|error| tracing::error!("API cannot render messages; /v1/messages is disabled: {error:#}")).ok()
 }
 
 /// Connects to Temporal in the background. Links work without Temporal, and also while workers with another

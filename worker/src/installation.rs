@@ -28,7 +28,7 @@ pub(crate) async fn connect(config: &Config) -> anyhow::Result<Client> {
     if let Some(store) = open_if_available(&config.database_url).await {
         match check(&*store, &temporal).await {
             Err(InstallationError::Refused(refusal)) => return Err(refusal.into()),
-            Err(error) => tracing::debug!(%error, "nothing says whose namespace this is"),
+            Err(error) => tracing::debug!(%error, "cannot check which installation owns the namespace"),
             Ok(()) => {}
         }
     }
@@ -66,12 +66,12 @@ async fn check_namespace(store: &dyn Store, temporal: &Client) -> Result<Namespa
     match check(store, temporal).await {
         Ok(()) => Ok(NamespaceStatus::Admitted),
         Err(InstallationError::Refused(refusal @ ClaimRefusal::Copy { .. })) => {
-            tracing::error!(%refusal, "waits until the other workers are gone");
+            tracing::error!(%refusal, "waiting until the other workers are gone");
             Ok(NamespaceStatus::Copy)
         }
         Err(InstallationError::Refused(refusal)) => Err(refusal),
         Err(error) => {
-            tracing::warn!(%error, "it is not known whose namespace this is");
+            tracing::warn!(%error, "cannot check which installation owns the namespace; retrying");
             Ok(NamespaceStatus::Unknown)
         }
     }

@@ -12,7 +12,7 @@ use tidings_store::Store;
 use crate::Config;
 
 const MOST_TENANTS: usize = 20;
-const IN_USE: &str = "something (`tidings config check --database` says what)";
+const IN_USE: &str = "something (see `tidings config check --database`)";
 
 /// Stores the former names, so the database treats them as the same.
 ///
@@ -41,7 +41,7 @@ pub(crate) async fn log_unknown(store: &dyn Store, config: &Config) {
                 tracing::warn!("{warning}");
             }
         }
-        Err(error) => tracing::warn!(%error, "the names of the database are not compared with those of the file"),
+        Err(error) => tracing::warn!(%error, "cannot compare the names in the database with those in the file"),
     }
 }
 
@@ -120,16 +120,16 @@ fn unknown_warning(kind: NameKind, name: &str, what: &str) -> String {
             "digest type",
             "no table has",
             "write {was} into its table",
-            ", or else a \"no\" of that name stops nothing",
+            ", or else opt-outs under that name have no effect",
         ),
         NameKind::Tenant => ("tenant", "has no table", "add [tenant.NAME] with {was}", ""),
         NameKind::Category => (
             "category",
             "no digest type has",
             "write {was} into the table of that category",
-            ", or else who turned it off gets its events again",
+            ", or else recipients who turned it off get its events again",
         ),
-        NameKind::Relay => ("relay", "no table has", "write {was} into its table", ", or else nothing leaves it alone"),
+        NameKind::Relay => ("relay", "no table has", "write {was} into its table", ", or else its breaker is ignored"),
         NameKind::Subscription => {
             ("subscription", "no table has", "write {was} into its table", ", or else they become dead letters")
         }
@@ -179,7 +179,7 @@ mod tests {
             "2 unsubscribed, 1 with choices under the digest type \"activity\"",
             "3 who turned it off under the category \"like\"",
             "1 open breaker under the relay \"old\"",
-            "4 notices that wait under the subscription \"crm\"",
+            "4 webhook events that wait under the subscription \"crm\"",
             "1 digests without an end under the tenant \"acme\"",
         ];
         assert_eq!(renamed.len(), says.len(), "{renamed:?}");

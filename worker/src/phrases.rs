@@ -17,17 +17,13 @@ pub(crate) fn local(at: Timestamp) -> String {
     when::local_time(at, TimeZone::system())
 }
 
-pub(crate) fn in_zone(at: Timestamp, zone: &TimeZone) -> String {
-    at.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S %Z").to_string()
-}
-
 pub(crate) fn attempt_in_words(attempt: &AttemptRecord, zone: &TimeZone) -> String {
     let AttemptRecord { relay, begun_at, past_the_dot_at, phase, class, reply, late, .. } = attempt;
-    let mut text = format!("{} by {relay}: ", in_zone(*begun_at, zone));
+    let mut text = format!("{} by {relay}: ", when::local_time(*begun_at, zone.clone()));
     text += match class {
         Some(class) => class.name(),
-        None if past_the_dot_at.is_some() => "past the dot",
-        None => "under way",
+        None if past_the_dot_at.is_some() => "committed",
+        None => "in progress",
     };
     for (before, part) in [(" at ", phase.map(AttemptPhase::name)), (": ", reply.as_deref())] {
         if let Some(part) = part.filter(|part| !part.is_empty()) {
@@ -36,7 +32,8 @@ pub(crate) fn attempt_in_words(attempt: &AttemptRecord, zone: &TimeZone) -> Stri
         }
     }
     if let Some(late) = late {
-        let _ = write!(text, "; {} said later: {} {}", in_zone(late.at, zone), late.class, late.reply);
+        let _ =
+            write!(text, "; {} reported later: {} {}", when::local_time(late.at, zone.clone()), late.class, late.reply);
     }
     text
 }

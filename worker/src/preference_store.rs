@@ -32,7 +32,7 @@ impl<'a> PreferenceStore<'a> {
                 None => return,
             };
             if let Err(reason) = told {
-                warn_stored(&format!("{key} was not told ({reason})"));
+                warn_stored(&format!("{key} could not be signalled ({reason})"));
             }
         }
     }
@@ -47,7 +47,7 @@ impl<'a> PreferenceStore<'a> {
 }
 
 fn warn_stored(problem: &str) {
-    anstream::eprintln!("warning: {problem}; it was written down, and an open window follows it when it is due");
+    anstream::eprintln!("warning: {problem}; the change is stored, and an open window follows it when it is due");
 }
 
 pub(crate) fn to_usage_error(error: PreferencesError) -> anyhow::Error {

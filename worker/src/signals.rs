@@ -23,14 +23,14 @@ pub(crate) fn until_signalled(finish: &'static str) -> anyhow::Result<Cancellati
                 _ = interrupt.recv() => {}
                 _ = terminate.recv() => {}
                 _ = hangup.recv() => {
-                    tracing::warn!("SIGHUP changes nothing: restart the process to read a changed file; SIGTERM ends it, and {finish} in progress finish");
+                    tracing::warn!("SIGHUP ignored: restart the process to read a changed file; SIGTERM stops it after {finish} in progress");
                     continue;
                 }
             }
             if token.is_cancelled() {
                 std::process::exit(1);
             }
-            tracing::info!("shutting down: {finish} in progress finish first; once more to stop at once");
+            tracing::info!("shutting down: waiting for {finish} in progress; send the signal again to stop at once");
             token.cancel();
         }
     });

@@ -55,7 +55,7 @@ fn with_tls_remedy<T>(
 ) -> anyhow::Result<T> {
     match connected {
         Err(error) if error.is_about_tls() => Err(wrong(format!(
-            "{error}; PostgreSQL on another machine needs TLS: turn ssl on there, or add sslmode=disable if everyone on the way may \
+            "{error}; PostgreSQL on another machine needs TLS: turn ssl on there, or add sslmode=disable if anyone on the network path may \
              read and change what goes there"
         ))),
         connected => connected.context(database),

@@ -122,7 +122,7 @@ pub async fn run(
         bulk = config.streams.bulk.settings.relays.join(", "),
         transactional = config.streams.transactional.settings.relays.join(", "),
         zone_data = %zone_data(),
-        "the worker runs"
+        "worker started"
     );
     let schedule = RetentionSchedule { task_queue: &config.task_queue, at: config.retention.at };
     let workers =
@@ -136,19 +136,19 @@ pub async fn run(
     tokio::select! {
         ended = &mut running => ended.map(drop)?,
         refusal = &mut beating => {
-            tracing::error!(%refusal, "the worker stops");
+            tracing::error!(%refusal, "stopping worker");
             shutdown.cancel();
             refused = Some(refusal);
             running.await?;
         }
         () = shutdown.cancelled() => {
-            tracing::info!("the worker stops");
+            tracing::info!("stopping worker");
             running.await?;
         }
     }
     relays.close().await;
     if let Err(error) = store.remove_process(process).await {
-        tracing::warn!(%error, "this worker counts as alive for another minute");
+        tracing::warn!(%error, "cannot deregister this worker: it counts as alive for another minute");
     }
     refused.map_or(Ok(()), |refusal| Err(refusal.into()))
 }
@@ -162,7 +162,7 @@ async fn send_first_beat(beats: &mut WorkerHeartbeat, store: &dyn Store) -> anyh
             Err(refusal.into())
         }
         Err(error) => {
-            tracing::warn!(%error, "this worker cannot show that it is at work, and tries again");
+            tracing::warn!(%error, "cannot record this worker's heartbeat; retrying");
             Ok(())
         }
     }
@@ -219,7 +219,7 @@ pub(crate) async fn compare_zone_data(store: &dyn Store) -> tidings_store::Resul
         tracing::warn!(
             release,
             newest,
-            "the zone data is older than that of a worker: update the package tzdata, or the program"
+            "zone data is older than another worker's: update the package tzdata, or the program"
         );
     }
     Ok(())
@@ -235,7 +235,7 @@ pub(crate) async fn connect_with_retry(
         loop {
             match temporal.connect().await {
                 Ok(client) => break client,
-                Err(error) => tracing::warn!(%error, "the {who} waits for Temporal and tries again in 5 s"),
+                Err(error) => tracing::warn!(%error, "cannot connect the {who} to Temporal; retrying in 5 s"),
             }
             tokio::time::sleep(RECONNECT).await;
         }

@@ -26,7 +26,7 @@ use tidings_services::{
     error::StepError,
 };
 
-use super::seen::seen_events;
+use super::seen_elsewhere::seen_events;
 
 /// Admits the window and claims its events within the recipient's cap. If the digest type is not configured,
 /// the window waits (rule 33).
@@ -47,7 +47,7 @@ pub async fn run(deps: &StepServices, input: &ClaimInput) -> Result<ClaimAnswer,
         admit(settings, &limits(deps, settings, input), &facts, input, now)
     } else {
         let digest_type = window.key.digest_type.as_str();
-        tracing::warn!(alert = %AlertName::UnknownDigestType, digest_type, "a due window waits: no table has its digest type");
+        tracing::warn!(alert = %AlertName::UnknownDigestType, digest_type, "due window waits: its digest type is not configured");
         admit_without_table(&facts, input, now)
     };
     match admission {
@@ -132,7 +132,7 @@ async fn claim_rendered(
     let slot_at = slot_at(input, limits, &EffectiveSettings::new(settings, facts, now), now);
     let claim = RenderedClaim { window, events, planned: planned.as_ref(), message: &message, slot_at, now };
     let claimed = deps.store.claim_rendered(claim).await?;
-    let (items, groups) = (contents.items, contents.groups);
+    let (items, groups) = (contents.items, contents.line_count);
     Ok(claimed.then_some(ClaimAnswer::Claimed { items, groups, taken: items, rendered: true }))
 }
 
@@ -168,8 +168,8 @@ async fn claim_events(
         ClaimOutcome::Capped { oldest } => {
             claim_answer(deps, input, decide_capped(settings, limits, facts, input, oldest, now), now).await
         }
-        ClaimOutcome::Claim(ClaimCounts { items, groups, taken, .. }) if items > 0 => {
-            Ok(ClaimAnswer::Claimed { items, groups, taken, rendered: false })
+        ClaimOutcome::Claim(ClaimCounts { items, lines, taken, .. }) if items > 0 => {
+            Ok(ClaimAnswer::Claimed { items, groups: lines, taken, rendered: false })
         }
         ClaimOutcome::Claim(claim) => {
             // Events not taken by the claim are not affected by this end.

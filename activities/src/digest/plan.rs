@@ -64,7 +64,7 @@ pub async fn run(deps: &StepServices, input: &PlanInput) -> Result<Plan, StepErr
 fn with_unknown_zone(plan: Plan, settings: &DigestSettings, facts: &KeyFacts, input: &PlanInput) -> Plan {
     let Some((zone, in_force)) = unknown_zone(settings, facts) else { return plan };
     metrics::unknown_zone();
-    tracing::warn!(alert = %AlertName::UnknownZone, key = %input.key, zone, "no zone data has the zone of the recipient: {in_force} counts");
+    tracing::warn!(alert = %AlertName::UnknownZone, key = %input.key, zone, "unknown time zone of recipient: using {in_force}");
     let words = format!("the zone {zone:?} is unknown: {in_force} counts");
     // A plan which keeps its deadline already contains the warning.
     let why = if plan.why.contains(&words) { plan.why } else { [plan.why, words].join(THEN) };

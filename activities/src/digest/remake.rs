@@ -21,7 +21,7 @@ use tidings_services::{
     team_directory::has_fresh_answer,
 };
 
-use super::{render, seen::seen_events};
+use super::{render, seen_elsewhere::seen_events};
 use crate::attempt::OutgoingMessage;
 
 /// From this age, a message's `Date` is too old.
@@ -70,7 +70,7 @@ pub(super) async fn follow_changes(
             return Ok(RemakeOutcome::Message(Some(waiting)));
         }
         let digest_type = window.key.digest_type.as_str();
-        tracing::warn!(alert = %AlertName::UnknownDigestType, digest_type, "a message waits to be made again: no table has its digest type");
+        tracing::warn!(alert = %AlertName::UnknownDigestType, digest_type, "message waits to be rendered again: its digest type is not configured");
         return wait_or_end(deps, &waiting, wait_for_table(digest_type, waiting.missing_since, now)).await;
     };
     let asks_directory = deps.directory.is_some() && !has_fresh_answer(facts, now);

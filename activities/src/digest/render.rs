@@ -16,7 +16,7 @@ use tidings_services::{
 };
 
 /// How many groups to show, each with its latest item, after a relay found the full email too large.
-const FEW_GROUPS: u32 = 5;
+const FEW_LINES: u32 = 5;
 
 /// Renders and stores the email unless the claim did, or replaces one which a relay found too large. Ends the
 /// digest if the recipient is missing or invalid, no shorter email is possible, or the digest type has not
@@ -109,7 +109,7 @@ pub(super) async fn shorten_email(
         Ok(None) => Ok(false),
         Err(error) if handed_on(&error) => Err(error),
         Err(error) => {
-            tracing::warn!(why = %error, "an email that is too large cannot be made smaller");
+            tracing::warn!(why = %error, "oversized email cannot be shortened");
             Ok(false)
         }
     }
@@ -132,7 +132,7 @@ async fn compose_shorter(
 }
 
 pub(super) fn shorter_groups(settings: &DigestSettings) -> DisplayLimits<'_> {
-    DisplayLimits { groups: FEW_GROUPS, items: 1, ..settings.display_limits() }
+    DisplayLimits { lines: FEW_LINES, items: 1, ..settings.display_limits() }
 }
 
 const fn failed(why: String) -> WindowEnd {

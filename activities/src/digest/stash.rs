@@ -75,7 +75,7 @@ async fn give_up(deps: &StepServices, input: &StashInput, run: &str, error: &Ste
     };
     let workflow_id = input.window.key.workflow_id();
     let lost = DeadLettersInput { workflow_id, run_id: run.to_owned(), letters: vec![letter] };
-    tracing::warn!(alert = %AlertName::DeadLetters, run, "the history of an earlier run is gone, and its events are lost");
+    tracing::warn!(alert = %AlertName::DeadLetters, run, "history of an earlier run is gone, and its events are lost");
     deps.store.put_dead_letters(&lost, Timestamp::now()).await?;
     metrics::dead_letters(1);
     Ok(())

@@ -25,7 +25,7 @@ pub(super) async fn follow_configuration(
     }
     let Some((message, epoch)) = store.waiting_message(record.id).await? else { return Ok(()) };
     let Some(again) = today.apply_to(&message)? else {
-        tracing::warn!(id = %record.id, "a message keeps its sender and links, because it cannot be read back");
+        tracing::warn!(id = %record.id, "message keeps its sender and links, because it cannot be parsed");
         return Ok(());
     };
     // If another call was faster, the attempt will send its result.

@@ -21,7 +21,7 @@ use crate::{
 
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// After this time we check if the workflow is paused. Most responses take milliseconds.
+/// Then we check if the workflow is paused. Most responses take milliseconds.
 const LONG: Duration = Duration::from_secs(2);
 
 #[derive(Clone)]
@@ -81,8 +81,8 @@ where
 /// Sends a command until a run accepts it. `None` if there was no response in time.
 ///
 /// If a signal arrives while a run completes, the server repeats the workflow task, discards the command, and
-/// returns `FailedPrecondition`. `send` is not an async closure, because the compiler cannot prove its future
-/// to be `Send`.
+/// returns `FailedPrecondition`. `send` is no async closure, because the compiler cannot prove its future to
+/// be `Send`.
 pub(super) async fn until_taken<T, E: Into<UpdateFailure>, F: Future<Output = Result<T, E>>>(
     patience: Duration,
     mut send: impl FnMut() -> F,
@@ -100,7 +100,7 @@ pub(super) async fn until_taken<T, E: Into<UpdateFailure>, F: Future<Output = Re
 
 pub(super) struct WorkflowPaused;
 
-/// Waits for a response. If it takes long, checks once if the workflow is paused in Temporal.
+/// If the response takes long, checks once if the workflow is paused in Temporal.
 pub(super) async fn unless_paused<T>(
     workflow: UntypedWorkflowHandle<Client>,
     answer: impl Future<Output = T>,
@@ -161,24 +161,24 @@ impl UpdateTarget {
 
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
-    #[error("{workflow} does not answer; is a worker running on task queue {task_queue:?}?")]
+    #[error("{workflow} does not answer; check that a worker runs on task queue {task_queue:?}")]
     Unanswered { workflow: String, task_queue: String },
     #[error(
-        "{workflow} is paused in Temporal, and takes no commands before `temporal workflow unpause --workflow-id '{workflow_id}'`; its \
-         events collect"
+        "{workflow} is paused in Temporal: it collects events but rejects commands; run `temporal workflow unpause \
+         --workflow-id '{workflow_id}'`"
     )]
     Paused { workflow: String, workflow_id: String },
     #[error(
-        "{workflow} has not begun: its producer set a start delay or a cron schedule; the next event begins it, and so does `tidings \
-         flush`"
+        "{workflow} has not started: its producer set a start delay or a cron schedule; the next event starts it, or \
+         run `tidings flush`"
     )]
     NotStarted { workflow: String },
     #[error(
-        "the workflow tasks of {workflow} fail, and it does nothing until a worker can execute them: the worker's log and the \
-         Temporal UI have the reason, and `tidings runs list` a run of another workflow type"
+        "the workflow tasks of {workflow} fail, so it is stuck until a worker can execute them: see the worker's log \
+         or the Temporal UI for the reason, or `tidings runs list` for a run with another workflow type"
     )]
     TasksFail { workflow: String },
-    #[error("{workflow} refuses: {why}")]
+    #[error("{workflow} rejected the command: {why}")]
     Refused { workflow: String, why: String },
     #[error(transparent)]
     Temporal(#[from] EmitError),
@@ -264,7 +264,7 @@ mod tests {
     fn a_run_that_cannot_answer_a_query_says_why() {
         let failed = Code::FailedPrecondition;
         for (code, message, says) in [
-            (failed, "Workflow task is not scheduled yet.", "has not begun"),
+            (failed, "Workflow task is not scheduled yet.", "has not started"),
             (failed, "Unable to query workflow due to Workflow Task in failed state.", "tasks of acme/a/ann fail"),
             (failed, "query buffer is full", "query buffer is full"),
             (Code::Unavailable, "Workflow task is not scheduled yet.", "Unavailable"),

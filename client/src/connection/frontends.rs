@@ -1,7 +1,7 @@
 //! Balances over Temporal's frontends: a connection uses one of its name's addresses for all calls.
 //!
 //! temporalio-client 1.1.1 also uses dead and frozen hosts, and takes 45 s to notice a frozen one. We use the
-//! first address which responds. If it stops responding while another one, or a new connection to it, does
+//! first address which responds. If it stops responding while another, or a new connection to it, does
 //! respond, we move all calls there.
 
 use std::{
@@ -39,14 +39,14 @@ const PAUSE: Duration = Duration::from_millis(250);
 const STAGGER: Duration = Duration::from_millis(200);
 const HANDSHAKE: Duration = Duration::from_secs(3);
 const ANSWER: Duration = Duration::from_secs(2);
-/// How long calls may go without a response before a health check. Together with the check's timeout and
-/// Temporal's 10 s limit for a workflow task, this delays a digest by less than 15 s.
+/// Without a response for this long, calls trigger a health check. With the check's timeout and Temporal's 10
+/// s limit for a workflow task, this delays a digest by less than 15 s.
 const SILENCE: Duration = Duration::from_millis(1_500);
 const LOOK: Duration = Duration::from_millis(500);
 const REREAD: Duration = Duration::from_secs(30);
-/// How often to replace a connection, so calls also reach hosts added later. Temporal uses the same limit.
+/// How often to reconnect, so calls also reach hosts added later. Temporal uses the same limit.
 const REPLACE: Duration = Duration::from_mins(5);
-/// How often to send a read-only call if connections break during it.
+/// How often to send a read-only call if connections break.
 const TRIES: u32 = 3;
 
 const SYSTEM_INFO: (&str, &str) = ("temporal.api.workflowservice.v1.WorkflowService", "GetSystemInfo");
@@ -56,7 +56,7 @@ pub(crate) struct FrontendPool {
     credentials: CredentialSource,
     secrets: Mutex<FrontendSecrets>,
     state: Mutex<FrontendState>,
-    /// The last search's failure, shared with concurrent callers. Only one searches at a time.
+    /// Shared with concurrent callers, as only one searches at a time.
     search: tokio::sync::Mutex<Option<(Instant, ConnectFailure)>>,
 }
 
@@ -110,7 +110,7 @@ enum CallFailure {
     Broken { failure: ConnectFailure, unsent: bool },
 }
 
-/// Returns `true` for read-only calls, which are safe to send twice.
+/// Read-only calls are safe to send twice.
 fn only_reads(rpc: &str) -> bool {
     ["Get", "Describe", "List", "Count", "Query"].iter().any(|verb| rpc.starts_with(verb))
 }
@@ -237,7 +237,7 @@ impl FrontendPool {
         Err(first.unwrap_or_else(|| ConnectFailure::NoAnswer("its name has no address".to_owned())))
     }
 
-    /// Resolves the addresses in random order. Otherwise all clients would use the first host.
+    /// In random order. Otherwise all clients would use the first host.
     async fn resolve(&self) -> Result<Vec<SocketAddr>, ConnectFailure> {
         let mut addresses = match &self.settings.addresses {
             Some(addresses) => addresses.clone(),
@@ -282,7 +282,7 @@ impl FrontendPool {
         if current.is_dead(headers).await {
             if let Ok(other) = self.connect_any().await {
                 let (from, to) = (current.address, other.address);
-                tracing::warn!(%from, %to, "a frontend of Temporal leaves calls without an answer; they move to another connection");
+                tracing::warn!(%from, %to, "Temporal frontend stopped responding; moving its calls to another one");
                 self.move_to(&other);
                 current.abandoned.cancel();
             }
@@ -290,7 +290,7 @@ impl FrontendPool {
             match self.connect_any().await {
                 Ok(other) => self.move_to(&other),
                 Err(failure) if changed => {
-                    tracing::warn!(%failure, "Temporal does not take the new credentials; the old connection stays");
+                    tracing::warn!(%failure, "Temporal rejected the new credentials; keeping the old connection");
                 }
                 Err(_) => {}
             }
@@ -319,17 +319,17 @@ impl FrontendPool {
 
 impl FrontendSecrets {
     /// Keeps the old options if the new ones are unreadable, or would turn off TLS without an explicit
-    /// setting. Returns `true` if a new connection is needed because certificates have changed.
+    /// setting. Returns `true` if changed certificates need a new connection.
     fn renew(&mut self, loaded: Result<(Option<String>, Option<TlsOptions>, TlsSetting), String>) -> bool {
         self.read_at = Instant::now();
         let loaded = match loaded {
-            Ok((_, _, TlsSetting::Unsaid)) if self.tls.is_some() => Err("they say nothing of TLS any more".to_owned()),
+            Ok((_, _, TlsSetting::Unsaid)) if self.tls.is_some() => Err("the TLS settings are missing".to_owned()),
             loaded => loaded,
         };
         let (api_key, tls, _) = match loaded {
             Ok(loaded) => loaded,
             Err(error) => {
-                tracing::warn!(error, "Temporal's credentials cannot be read again; those of before stay in use");
+                tracing::warn!(error, "cannot reload Temporal's credentials; keeping the old ones");
                 return false;
             }
         };

@@ -1,4 +1,4 @@
-//! The client against a socket that answers from a script.
+//! Tests the client against a scripted socket.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -15,19 +15,17 @@ use crate::{BatchRejection, Client, Config};
 
 /// The reaction to one request.
 enum Act {
-    /// Accepts every item.
     Accept,
-    /// Accepts every item, and closes the connection without saying so.
+    /// Accepts all, then closes the connection without notice.
     AcceptAndClose,
-    /// Answers with a status, further headers and a body.
+    /// Status, further headers and body.
     Answer(&'static str, &'static str, Value),
-    /// Closes the connection without an answer.
     Close,
-    /// Keeps the connection without an answer.
+    /// Keeps the connection open without an answer.
     Silence,
 }
 
-/// The requests that a server got, and its script.
+/// The server's received requests, and its script.
 #[derive(Default)]
 struct Seen {
     connections: AtomicUsize,
@@ -171,7 +169,7 @@ async fn a_wait_past_the_deadline_is_reported_at_once() {
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     assert!(error.is_retryable());
     let why = "503 Service Unavailable: The inbox is full";
-    assert_eq!(error.to_string(), format!("not acknowledged in time ({why}); send it again"));
+    assert_eq!(error.to_string(), format!("no acknowledgement in time ({why}); send again"));
     client.flush().await;
 }
 
@@ -186,7 +184,7 @@ async fn silence_ends_with_the_deadline_of_the_event() {
 
 #[tokio::test]
 async fn a_token_that_is_refused_names_the_remedy() {
-    let title = json!({"title": "The token lacks the scope of this request"});
+    let title = json!({"title": "Missing scope"});
     let (client, ..) = start([Act::Answer("403 Forbidden", "", title)], MINUTE).await;
     let error = client.emit(event(1)).await.unwrap_err();
     assert!(matches!(error, EmitError::Rejected(BatchRejection::Token(_))) && !error.is_retryable(), "{error}");
@@ -201,7 +199,7 @@ async fn a_server_that_does_not_listen_is_an_error_at_once() {
     };
     let http = Some(HttpGateway::new(&url, &ApiToken::generate().unwrap().reveal()).unwrap());
     let error = Client::connect(Config { http, ..Config::default() }).await.err().unwrap().to_string();
-    assert!(error.starts_with(&format!("no connection to the gateway at {url}: ")), "{error}");
+    assert!(error.starts_with(&format!("cannot connect to the gateway at {url}: ")), "{error}");
 }
 
 #[test]

@@ -42,7 +42,7 @@ macro_rules! endpoints {
         impl Endpoint {
             pub const ALL: [Self; [$($path),+].len()] = [$(Self::$name),+];
 
-            /// Returns the variant's name, e.g. `PostEvents`.
+            /// E.g. `PostEvents`.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
@@ -125,152 +125,152 @@ impl Endpoint {
 }
 
 endpoints! {
-    /// Accepts events and retracts.
+    /// Emit events and retracts.
     PostEvents = POST "/v1/events", EventsWrite, Events, BODY_BYTES
         => events::post, events::operations::describe_post;
-    /// Says what is pending for a key.
-    GetDigest = GET "/v1/digests/{type}/{user}", DigestsRead, Reads, SMALL
+    /// Get the pending events of a key.
+    GetDigest = GET "/v1/digests/{digest_type}/{user}", DigestsRead, Reads, SMALL
         => ledger::get, ledger::describe_get;
-    /// Lists the ledger's digests.
+    /// List digests.
     ListDigests = GET "/v1/ledger/digests", DigestsRead, Reads, SMALL
         => ledger::list, ledger::describe_list;
-    /// Tells the story of a digest.
+    /// Get a digest with its history.
     ShowDigest = GET "/v1/ledger/digests/{id}", DigestsRead, Reads, SMALL
         => ledger::show, ledger::describe_show;
-    /// Lists the audit trail.
+    /// List audit entries.
     ListAudit = GET "/v1/audit", AuditRead, Reads, SMALL
         => ledger::list_audit, ledger::describe_audit;
-    /// Lists dead letters.
+    /// List dead letters.
     ListDeadLetters = GET "/v1/dead-letters", DigestsRead, Reads, SMALL
         => ledger::dead_letters::list, ledger::dead_letters::describe_list;
-    /// Shows a dead letter.
+    /// Get a dead letter.
     ShowDeadLetter = GET "/v1/dead-letters/{id}", DigestsRead, Reads, SMALL
         => ledger::dead_letters::show, ledger::dead_letters::describe_show;
-    /// Emits a dead letter.
+    /// Emit a dead letter.
     EmitDeadLetter = POST "/v1/dead-letters/{id}/emit", DigestsOperate, Operate, SMALL
         => ledger::dead_letters::emit, ledger::dead_letters::describe_emit;
-    /// Lists pauses.
+    /// List pauses.
     ListPauses = GET "/v1/pauses", DigestsRead, Reads, SMALL
         => pauses::list, pauses::describe_list;
-    /// Starts a pause.
+    /// Start a pause.
     Pause = POST "/v1/pauses", DigestsOperate, Operate, SMALL
         => pauses::pause, pauses::describe_pause;
-    /// Ends a pause.
+    /// End a pause.
     Resume = POST "/v1/pauses/{id}/resume", DigestsOperate, Operate, SMALL
         => pauses::resume, pauses::describe_resume;
-    /// Sends the pending events of a key now.
-    FlushDigest = POST "/v1/digests/{type}/{user}/flush", DigestsOperate, Operate, SMALL
+    /// Send the pending events of a key now.
+    FlushDigest = POST "/v1/digests/{digest_type}/{user}/flush", DigestsOperate, Operate, SMALL
         => operate::flush, operate::describe_flush;
-    /// Collects the events of a key, and sends nothing.
-    HoldDigest = POST "/v1/digests/{type}/{user}/hold", DigestsOperate, Operate, SMALL
+    /// Hold a key: collect its events without sending.
+    HoldDigest = POST "/v1/digests/{digest_type}/{user}/hold", DigestsOperate, Operate, SMALL
         => operate::hold, operate::describe_hold;
-    /// Ends a hold.
-    ReleaseDigest = POST "/v1/digests/{type}/{user}/release", DigestsOperate, Operate, SMALL
+    /// Release a key: end its hold.
+    ReleaseDigest = POST "/v1/digests/{digest_type}/{user}/release", DigestsOperate, Operate, SMALL
         => operate::release, operate::describe_release;
-    /// Drops the pending events of a key.
-    DropDigest = POST "/v1/digests/{type}/{user}/drop", DigestsOperate, Operate, SMALL
+    /// Drop the pending events of a key.
+    DropDigest = POST "/v1/digests/{digest_type}/{user}/drop", DigestsOperate, Operate, SMALL
         => operate::drop, operate::describe_drop;
-    /// Gives the pending events of a key another deadline.
-    RetimeDigest = POST "/v1/digests/{type}/{user}/retime", DigestsOperate, Operate, SMALL
+    /// Change the deadline of a key's pending events.
+    RetimeDigest = POST "/v1/digests/{digest_type}/{user}/retime", DigestsOperate, Operate, SMALL
         => operate::retime, operate::describe_retime;
-    /// Shows the message of a key as it would go out now.
-    PreviewDigest = POST "/v1/digests/{type}/{user}/preview", DigestsOperate, Operate, SMALL
+    /// Preview the email of a key.
+    PreviewDigest = POST "/v1/digests/{digest_type}/{user}/preview", DigestsOperate, Operate, SMALL
         => operate::preview, operate::describe_preview;
-    /// Sends a digest of a key that ended without a message.
-    ReopenDigest = POST "/v1/digests/{type}/{user}/reopen", DigestsOperate, Operate, SMALL
+    /// Reopen a digest that ended without a message.
+    ReopenDigest = POST "/v1/digests/{digest_type}/{user}/reopen", DigestsOperate, Operate, SMALL
         => operate::reopen, operate::describe_reopen;
     // This is the path of the status route, because a user may be called `reopen`.
-    /// Sends a digest of a key, in one part of the path, that ended without a message.
-    ReopenByKey = POST "/v1/digests/{type}/{user}", DigestsOperate, Operate, SMALL
+    /// Reopen a digest (key as one path segment).
+    ReopenByKey = POST "/v1/digests/{digest_type}/{user}", DigestsOperate, Operate, SMALL
         => operate::reopen_by_key, operate::describe_reopen;
-    /// Drops the pending events of a key that is one part of the path.
+    /// Drop pending events (key as one path segment).
     DeleteByKey = DELETE "/v1/digests/{key}", DigestsOperate, Operate, SMALL
         => operate::delete_by_key, operate::describe_delete_by_key;
-    /// Starts a job: an order to many keys.
+    /// Start a job: a command for many keys.
     PostJob = POST "/v1/jobs", DigestsOperate, Operate, SMALL
         => jobs::post, jobs::describe_post;
-    /// Lists jobs, the latest first.
+    /// List jobs, latest first.
     ListJobs = GET "/v1/jobs", DigestsOperate, Reads, SMALL
         => jobs::list, jobs::describe_list;
-    /// Shows how far a job is.
+    /// Get a job with its progress.
     GetJob = GET "/v1/jobs/{id}", DigestsOperate, Reads, SMALL
         => jobs::show, jobs::describe_show;
-    /// Lists the keys of a job with their results.
+    /// List the keys of a job with their results.
     ListJobResults = GET "/v1/jobs/{id}/results", DigestsOperate, Reads, SMALL
         => jobs::results, jobs::describe_results;
-    /// Cancels what is left of a job.
+    /// Cancel the rest of a job.
     CancelJob = DELETE "/v1/jobs/{id}", DigestsOperate, Operate, SMALL
         => jobs::cancel, jobs::describe_cancel;
-    /// Counts open, undelivered and overdue digests.
+    /// Count open, undelivered and overdue digests.
     GetStats = GET "/v1/stats", StatsRead, Reads, SMALL
         => watch::stats, watch::describe_stats;
-    /// Says what became of messages.
+    /// Get delivery statistics.
     GetReport = GET "/v1/report", StatsRead, Reads, SMALL
         => watch::report, watch::describe_report;
-    /// Lists the relays.
+    /// List relays.
     ListRelays = GET "/v1/relays", StatsRead, Reads, SMALL
         => watch::relays, watch::describe_relays;
-    /// Accepts a single message.
+    /// Send a single message.
     PostMessage = POST "/v1/messages", MessagesWrite, Events, MESSAGE_BYTES
         => messages::post, messages::describe_post;
-    /// Lists messages.
+    /// List messages.
     ListMessages = GET "/v1/messages", MessagesRead, Reads, SMALL
         => messages::list, messages::describe_list;
-    /// Shows a single message with its attempts.
+    /// Get a single message with its attempts.
     GetMessage = GET "/v1/messages/{key}", MessagesRead, Reads, SMALL
         => messages::show, messages::describe_show;
-    /// Stops sending a single message.
+    /// Cancel a single message.
     CancelMessage = POST "/v1/messages/{key}/cancel", MessagesWrite, Operate, SMALL
         => messages::cancel, messages::describe_cancel;
-    /// Sends a single message again.
+    /// Retry a single message.
     RetryMessage = POST "/v1/messages/{key}/retry", MessagesWrite, Operate, SMALL
         => messages::retry, messages::describe_retry;
-    /// Lists the directory.
+    /// List recipients.
     ListRecipients = GET "/v1/recipients", RecipientsRead, Reads, SMALL
         => recipients::list, recipients::describe_list;
-    /// Adds or replaces many recipients.
+    /// Add or replace many recipients.
     PostRecipients = POST "/v1/recipients", RecipientsWrite, Events, BODY_BYTES
         => recipients::post, recipients::describe_post;
-    /// Shows a recipient.
+    /// Get a recipient.
     GetRecipient = GET "/v1/recipients/{user}", RecipientsRead, Reads, SMALL
         => recipients::show, recipients::describe_show;
-    /// Adds or replaces a recipient.
+    /// Add or replace a recipient.
     PutRecipient = PUT "/v1/recipients/{user}", RecipientsWrite, Events, SMALL
         => recipients::put, recipients::describe_put;
-    /// Changes a recipient.
+    /// Update a recipient.
     PatchRecipient = PATCH "/v1/recipients/{user}", RecipientsWrite, Events, SMALL
         => recipients::patch, recipients::describe_patch;
-    /// Erases everything about a person.
+    /// Erase everything about a person.
     DeleteRecipient = DELETE "/v1/recipients/{user}", RecipientsWrite, Operate, SMALL
         => recipients::erase, recipients::describe_erase;
-    /// Gives a recipient another id.
+    /// Rename a recipient.
     RenameRecipient = POST "/v1/recipients/{user}/rename", RecipientsWrite, Operate, SMALL
         => recipients::rename, recipients::describe_rename;
-    /// Makes one recipient of two.
+    /// Merge two recipients.
     MergeRecipient = POST "/v1/recipients/{user}/merge", RecipientsWrite, Operate, SMALL
         => recipients::merge, recipients::describe_merge;
-    /// Shows what a recipient chose for a digest type.
-    GetPreferences = GET "/v1/recipients/{user}/preferences/{type}", PreferencesRead, Reads, SMALL
+    /// Get a recipient's preferences for a digest type.
+    GetPreferences = GET "/v1/recipients/{user}/preferences/{digest_type}", PreferencesRead, Reads, SMALL
         => preferences::show, preferences::describe_show;
-    /// Replaces what a recipient chose for a digest type.
-    PutPreferences = PUT "/v1/recipients/{user}/preferences/{type}", PreferencesWrite, Events, LISTS
+    /// Replace a recipient's preferences for a digest type.
+    PutPreferences = PUT "/v1/recipients/{user}/preferences/{digest_type}", PreferencesWrite, Events, LISTS
         => preferences::put, preferences::describe_put;
-    /// Shows if a recipient wants a digest type.
-    GetConsent = GET "/v1/recipients/{user}/consent/{type}", PreferencesRead, Reads, SMALL
+    /// Get a recipient's consent to a digest type.
+    GetConsent = GET "/v1/recipients/{user}/consent/{digest_type}", PreferencesRead, Reads, SMALL
         => preferences::show_consent, preferences::describe_show_consent;
-    /// Records if a recipient wants a digest type.
-    PutConsent = PUT "/v1/recipients/{user}/consent/{type}", PreferencesWrite, Events, SMALL
+    /// Record a recipient's consent to a digest type.
+    PutConsent = PUT "/v1/recipients/{user}/consent/{digest_type}", PreferencesWrite, Events, SMALL
         => preferences::put_consent, preferences::describe_put_consent;
-    /// Lists suppressed addresses.
+    /// List suppressed addresses.
     ListSuppressions = GET "/v1/suppressions", SuppressionsRead, Reads, SMALL
         => suppressions::list, suppressions::describe_list;
-    /// Says why an address is suppressed.
+    /// Get the suppressions of an address.
     GetSuppression = GET "/v1/suppressions/{address}", SuppressionsRead, Reads, SMALL
         => suppressions::show, suppressions::describe_show;
-    /// Suppresses an address.
+    /// Suppress an address.
     PutSuppression = PUT "/v1/suppressions/{address}", SuppressionsWrite, Events, SMALL
         => suppressions::put, suppressions::describe_put;
-    /// Lifts the suppressions of an address.
+    /// Lift the suppressions of an address.
     DeleteSuppression = DELETE "/v1/suppressions/{address}", SuppressionsWrite, Events, SMALL
         => suppressions::lift, suppressions::describe_lift;
 }

@@ -46,8 +46,7 @@ use read::{ItemChecks, ItemRefusal, ParsedItem, ValidItem};
 const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 const STRICT: HeaderValue = HeaderValue::from_static("handling=strict");
 
-/// Time limit for warnings from the directory and the ledger. We should not wait longer, because the events
-/// are already durable.
+/// Time limit for warnings from the directory and the ledger, because the events are already durable.
 const DIRECTORY_TIME: Duration = Duration::from_millis(500);
 
 /// Time limit for the ledger's results about retracts, which are already durable.
@@ -115,11 +114,11 @@ enum EventStatus {
     Refused,
 }
 
-/// A rejected item. This is used if no item was accepted.
+/// Used if no item was accepted.
 #[derive(Debug, Serialize)]
 struct EventItemError {
     index: usize,
-    /// Empty for an item whose id cannot be read.
+    /// Empty if the id is unreadable.
     #[serde(skip_serializing_if = "String::is_empty")]
     event_id: String,
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
@@ -133,7 +132,7 @@ struct SortedItems {
     outcomes: Vec<EventResult>,
     /// Accepted events, each with its index in `outcomes`.
     events: Vec<(usize, (Key, String, EventContent))>,
-    /// Set if every item was rejected with this same problem.
+    /// Set if every item has this problem.
     problem: Option<Problem>,
 }
 
@@ -200,7 +199,7 @@ async fn accept_events(
     Ok(response)
 }
 
-/// Checks `Prefer` for strict handling (RFC 7240, section 4.4).
+/// RFC 7240, section 4.4.
 fn prefers_strict(headers: &HeaderMap) -> bool {
     let values = headers.get_all("prefer").into_iter().filter_map(|value| value.to_str().ok());
     let preferences = values.flat_map(|value| value.split(','));
@@ -268,7 +267,7 @@ async fn unknown_recipients(api: &ApiState, items: &[InboxItem]) -> BTreeSet<Per
     match timeout(DIRECTORY_TIME, state.store.unknown_people(&people)).await {
         Ok(Ok(strangers)) => strangers,
         Ok(Err(error)) => {
-            tracing::debug!(%error, "events are accepted without a look at the directory");
+            tracing::debug!(%error, "cannot look up recipients; events accepted without warnings");
             BTreeSet::new()
         }
         Err(_) => BTreeSet::new(),
@@ -280,7 +279,7 @@ async fn find_repetitions(api: &ApiState, events: &[(Key, String, EventContent)]
     match timeout(DIRECTORY_TIME, known_repetitions(api, events)).await {
         Ok(Ok(known)) => known,
         Ok(Err(error)) => {
-            tracing::debug!(%error, "events are accepted without a look at the ledger");
+            tracing::debug!(%error, "cannot look up event ids in the ledger; events accepted");
             Vec::new()
         }
         Err(_) => Vec::new(),
@@ -360,8 +359,8 @@ async fn tell_reached(api: &ApiState, items: &[InboxItem], outcomes: &mut [Event
                 (outcome.digest_id, outcome.claimed_at) = digest.map_or((None, None), |(id, at)| (Some(id), at));
             }
         }
-        Ok(Err(error)) => tracing::debug!(%error, "retracts are accepted without a look at the ledger"),
-        Err(_) => tracing::debug!("retracts are accepted without a look at the ledger, which takes too long"),
+        Ok(Err(error)) => tracing::debug!(%error, "cannot look up retracts in the ledger; retracts accepted"),
+        Err(_) => tracing::debug!("ledger lookup timed out; retracts accepted"),
     }
 }
 
@@ -387,7 +386,7 @@ async fn take_contents(
             Ok(Ok(true)) => *known = Some(EventRepetition::Replaces),
             Ok(Ok(false)) => *known = Some(EventRepetition::Refused),
             Ok(Err(error)) => {
-                tracing::debug!(%error, "an event is accepted, and the message that has its id is as before");
+                tracing::debug!(%error, "cannot update the waiting message; event accepted");
             }
             Err(_) => {}
         }

@@ -44,10 +44,10 @@ const NO_REASON: &str = "the job was cancelled";
 struct JobRequest {
     #[schema(required = true, nullable = false)]
     order: Option<JobOrder>,
-    /// The filter: `tenant=`, `type=` and `user=`, joined by `and`.
-    #[serde(rename = "filter", default)]
+    /// The filter: `tenant=`, `digest_type=` and `user=`, joined by `and`.
+    #[serde(default)]
     #[schema(required = true)]
-    words: String,
+    filter: String,
     /// The reason, for the audit trail.
     #[serde(default)]
     #[schema(required = true)]
@@ -104,7 +104,7 @@ pub(super) async fn post(
     Ok((StatusCode::ACCEPTED, [(LOCATION, format!("/v1/jobs/{}", job.id))], Json(job)))
 }
 
-/// Parses the job and restricts its filter to `tenant`.
+/// Restricts the filter to `tenant`.
 fn parse_job(
     headers: &HeaderMap,
     bytes: &[u8],
@@ -115,13 +115,13 @@ fn parse_job(
     now: Timestamp,
 ) -> Result<Job, ApiRefusal> {
     let mut posted: JobRequest = body::read_json(headers, bytes)?;
-    let tenant = filter(&posted.words)?.within_tenant(tenant, names).ok_or(Problem::NotFound)?.tenant;
+    let tenant = parse_filter(&posted.filter)?.within_tenant(tenant, names).ok_or(Problem::NotFound)?.tenant;
     let task = task(&mut posted)?;
-    let JobRequest { words, why, dry_run, .. } = posted;
-    Ok(Job { dry_run, ..Job::new(id, task, words, tenant, caller.as_operator(why)?, now) })
+    let JobRequest { filter, why, dry_run, .. } = posted;
+    Ok(Job { dry_run, ..Job::new(id, task, filter, tenant, caller.as_operator(why)?, now) })
 }
 
-fn filter(words: &str) -> Result<KeyFilter, ApiRefusal> {
+fn parse_filter(words: &str) -> Result<KeyFilter, ApiRefusal> {
     // No key can contain control characters.
     if words.contains(char::is_control) {
         return Err(ApiRefusal::body(Fault::new("filter", "has a control character")));
@@ -147,7 +147,7 @@ fn task(posted: &mut JobRequest) -> Result<JobTask, ApiRefusal> {
         ("may_duplicate", posted.may_duplicate.is_some()),
     ];
     match others.into_iter().find(|(_, is_there)| *is_there) {
-        Some((field, _)) => Err(ApiRefusal::body(Fault::new(field, format!("is no argument of {}", task.name())))),
+        Some((field, _)) => Err(ApiRefusal::body(Fault::new(field, format!("is not an argument of {}", task.name())))),
         None => Ok(task),
     }
 }
@@ -209,8 +209,11 @@ const TAG: ApiTag = ApiTag::Jobs;
 
 pub(crate) fn describe_post() -> Operation {
     let bodies = [
-        ("A hold", json!({"order": "hold", "filter": "type=activity", "why": "wrong prices", "until": "2h"})),
-        ("A dry run", json!({"order": "flush", "filter": "type=activity", "why": "ticket 812", "dry_run": true})),
+        ("A hold", json!({"order": "hold", "filter": "digest_type=activity", "why": "wrong prices", "until": "2h"})),
+        (
+            "A dry run",
+            json!({"order": "flush", "filter": "digest_type=activity", "why": "ticket 812", "dry_run": true}),
+        ),
     ];
     Operation::new(TAG, "The filter is narrowed to the tenant of the token. The job goes on without the caller.")
         .query(&[Query::Tenant])

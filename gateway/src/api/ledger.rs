@@ -1,5 +1,5 @@
 //! Ledger digests (rule 36): `GET /v1/ledger/digests` and `GET /v1/ledger/digests/{id}`. Also `GET
-//! /v1/digests/{type}/{user}` for pending events of a key, and `GET /v1/audit`.
+//! /v1/digests/{digest_type}/{user}` for pending events of a key, and `GET /v1/audit`.
 
 use axum::{Json, extract::State, http::Uri};
 use jiff::Timestamp;
@@ -29,7 +29,7 @@ pub(super) mod dead_letters;
 
 const LIST: [Query; 11] = [
     Query::Tenant,
-    Query::Type,
+    Query::DigestType,
     Query::User,
     Query::Outcome,
     Query::DigestState,
@@ -69,7 +69,7 @@ fn filter(caller: &ApiCaller, mut params: QueryParams, now: Timestamp) -> Result
     let window = params.parse_with("window", |text| window(text, now))?;
     let (since, until) = match window {
         Some(_) if since.is_some() || until.is_some() => {
-            return Err(ApiRefusal::parameter("window", "is another spelling of since and until; send one of them"));
+            return Err(ApiRefusal::parameter("window", "replaces since and until; send one or the other"));
         }
         Some(window) => window,
         None => (since, until),
@@ -139,7 +139,7 @@ mod tests;
 
 const AUDIT: [Query; 10] = [
     Query::Tenant,
-    Query::Type,
+    Query::DigestType,
     Query::User,
     Query::Actor,
     Query::Action,
@@ -188,7 +188,8 @@ pub(super) async fn get(
         let name = commands.open_name(&api.state.settings.names, &key).await?;
         commands.digest(&name).status::<Value>().await
     };
-    let status = status.await.inspect_err(|error: &CommandError| tracing::warn!(%error, %key, "no status of a key"));
+    let status =
+        status.await.inspect_err(|error: &CommandError| tracing::warn!(%error, %key, "cannot get status of key"));
     let status = status.map_err(|_| Problem::NoAnswer)?.filter(|status| !status.is_null());
     let mut status = status.ok_or(Problem::NotFound)?;
     hide_operators(&api, &caller, &mut status).await?;

@@ -74,7 +74,7 @@ pub(super) async fn post(
     match timeout(super::state::PATIENCE, submit::start_message(&temporal, &api.task_queue, &message)).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => {
-            tracing::warn!(%error, message = %message.id, "a message is in the outbox, but Temporal does not take it");
+            tracing::warn!(%error, message = %message.id, "message is in the outbox, but its workflow could not be started");
             return Err(Problem::NoAnswer.into());
         }
         Err(_) => return Err(Problem::NoAnswer.into()),
@@ -177,8 +177,8 @@ pub(super) async fn cancel(
             let state = answer.closed.map(|closed| MessageState::from_outcome(closed.outcome));
             match state {
                 Some(MessageState::Cancelled) => answer_with(&api, &caller, &found).await,
-                Some(state) => Err(ApiRefusal::conflict(&format!("the message is {state} already"))),
-                None => Err(ApiRefusal::conflict("the message is unchanged")),
+                Some(state) => Err(ApiRefusal::conflict(&format!("the message is already {state}"))),
+                None => Err(ApiRefusal::conflict("the message was not changed")),
             }
         }
         // Cannot happen: this id was derived from a single message's key.
@@ -248,7 +248,7 @@ fn submission_refusal(refused: SubmitError) -> ApiRefusal {
         SubmitError::OtherContent => Problem::OtherContent.into(),
         SubmitError::Template(error) => ApiRefusal::with_fault(Problem::Template, "template", error.to_string()),
         SubmitError::Unsigned(problem) => {
-            tracing::error!(problem, "a message cannot be made");
+            tracing::error!(problem, "cannot render message");
             Problem::CannotMake.into()
         }
         SubmitError::Directory(_) => Problem::NoDirectory.into(),

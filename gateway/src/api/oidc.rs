@@ -31,7 +31,6 @@ const ANY_TYPE: [&str; 2] = ["jwt", ""];
 const SIGNED: usize = 2;
 const ENCRYPTED: usize = 4;
 
-/// A parsed token, not yet verified.
 struct UnverifiedJwt<'a> {
     pub algorithm: SignatureAlgorithm,
     pub kid: String,
@@ -50,11 +49,7 @@ struct JwtHeader {
 }
 
 impl<'a> UnverifiedJwt<'a> {
-    /// Parses a token without verifying it.
-    ///
-    /// # Errors
-    ///
-    /// This is not an access token, or its algorithm is not allowed.
+    /// Fails if this is not an access token, or its algorithm is not allowed.
     pub fn parse(text: &'a str, token_type: TokenType) -> Result<Self, TokenError> {
         if text.len() > BYTES {
             return Err(TokenError::TooLong(BYTES));
@@ -82,11 +77,7 @@ impl<'a> UnverifiedJwt<'a> {
         Ok(Self { algorithm, kid: header.kid, signed, claims, signature })
     }
 
-    /// Verifies the signature and returns the claims.
-    ///
-    /// # Errors
-    ///
-    /// The signature does not match this key, or the claims are unreadable.
+    /// Fails if the signature does not match this key, or the claims are unreadable.
     pub fn verify_claims(&self, key: &VerifyingKey) -> Result<Map<String, Value>, TokenError> {
         if !key.verify_signature(self.algorithm, self.signed.as_bytes(), &self.signature) {
             return Err(TokenError::Signature);
@@ -101,7 +92,7 @@ const EVERY_TENANT: &str = "*";
 /// Bytes of the hash used instead of an email address or a long subject.
 const HASH_BYTES: usize = 16;
 
-/// Maps verified claims to a caller. Scopes unknown to Tidings are ignored.
+/// Scopes unknown to Tidings are ignored.
 fn decide_caller(claims: &Map<String, Value>, trust: &IssuerTrust, now: Timestamp) -> Result<ApiCaller, TokenError> {
     let text = |name: &str| claims.get(name).and_then(Value::as_str);
     if text("iss") != Some(&trust.issuer) {
@@ -171,63 +162,62 @@ fn audit_name(subject: &str) -> String {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 enum TokenError {
-    #[error("the token is longer than {0} bytes")]
+    #[error("token is longer than {0} bytes")]
     TooLong(usize),
-    #[error("the token is not three parts in base64url")]
+    #[error("token is not a JWT: expected three base64url parts")]
     Form,
     #[error(
-        "the token is opaque, and nobody but the issuer can read it: let the issuer make JWTs for this audience (docs/http.md has the setting)"
+        "token is opaque, so only the issuer can read it: configure the issuer to issue JWTs for this audience (see docs/http.md)"
     )]
     Opaque,
-    #[error("the token is encrypted: let the issuer make signed JWTs for this audience (docs/http.md has the setting)")]
+    #[error("token is encrypted: configure the issuer to issue signed JWTs for this audience (see docs/http.md)")]
     Encrypted,
-    #[error("the token's header is not JSON with alg and kid")]
+    #[error("token header is not JSON with alg and kid")]
     Header,
     #[error(
-        "typ is not at+jwt: the issuer must make access tokens as RFC 9068 says, or gateway.oidc.token_type = \"JWT\" allows others"
+        "typ is not at+jwt: configure the issuer to issue RFC 9068 access tokens, or set gateway.oidc.token_type = \"JWT\""
     )]
     Type,
     #[error("alg is not RS256, PS256, ES256, ES384 or EdDSA")]
     Algorithm,
-    #[error("crit names extensions, and there are none")]
+    #[error("crit requires unsupported extensions")]
     Critical,
-    #[error("the issuer has no key of this kid and alg")]
+    #[error("issuer has no key with this kid and alg")]
     Key,
-    #[error("the issuer had no key of this kid and alg when its keys were read, and is asked again a minute later")]
+    #[error("issuer had no key with this kid and alg at the last fetch; the next one is a minute later")]
     Unread,
-    #[error("the issuer's keys could not be read yet")]
+    #[error("issuer's keys could not be fetched yet")]
     Away,
-    #[error("the signature is wrong")]
+    #[error("invalid signature")]
     Signature,
-    #[error("the claims are not a JSON object")]
+    #[error("claims are not a JSON object")]
     Claims,
     #[error("iss is not gateway.oidc.issuer")]
     Issuer,
-    #[error("aud has no gateway.oidc.audience")]
+    #[error("aud does not contain gateway.oidc.audience")]
     Audience,
-    #[error("the token may be an ID token, which says who logged in and lets nobody in")]
+    #[error("token may be an ID token: send an access token")]
     IdToken,
-    #[error("exp is missing or past")]
+    #[error("token has expired, or exp is missing")]
     Expired,
-    #[error("nbf is to come")]
+    #[error("token is not valid yet (nbf)")]
     NotYet,
-    #[error("sub is missing, or not a short text")]
+    #[error("sub is missing or not a valid id: at most {ID_BYTES} bytes without control characters", ID_BYTES = limits::ID_BYTES)]
     Subject,
-    #[error("the claim of gateway.oidc.tenant_claim is missing, or not a tenant")]
+    #[error("claim of gateway.oidc.tenant_claim is missing or not a valid tenant")]
     Tenant,
-    #[error("the token is for every tenant, which gateway.oidc.all_tenants = true would allow")]
+    #[error("token is for all tenants: set gateway.oidc.all_tenants = true to accept it")]
     EveryTenant,
 }
 
 impl TokenError {
-    /// Logs the reason and returns the problem for the client.
+    /// Logs the reason, which the client should not see.
     pub fn into_problem(self, trust: &IssuerTrust) -> Problem {
-        tracing::warn!(reason = %self, issuer = trust.issuer, "an access token is refused");
+        tracing::warn!(reason = %self, issuer = trust.issuer, "access token rejected");
         if matches!(self, Self::Away | Self::Unread) { Problem::NoIssuer } else { Problem::WrongToken }
     }
 }
 
-/// Configuration of the issuer: how far we trust its tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IssuerTrust {
     /// Issuer URL. It must equal the claim `iss` exactly.

@@ -54,7 +54,7 @@ pub fn document() -> Value {
             "contact": {"name": "Tidings", "url": env!("CARGO_PKG_REPOSITORY")},
             "license": {"name": "Apache 2.0", "identifier": "Apache-2.0"},
         },
-        "servers": [{"url": "/", "description": "The api listener of a gateway: api_listen in tidings.toml."}],
+        "servers": [{"url": "/", "description": "The API listener of a gateway: api_listen in tidings.toml."}],
         "security": [{TOKEN: []}],
         "tags": tags,
         "components": {

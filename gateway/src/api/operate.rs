@@ -1,4 +1,4 @@
-//! Commands for one key, like `tidings digest`: `POST /v1/digests/{type}/{user}/flush` and others.
+//! Commands for one key, like `tidings digest`: `POST /v1/digests/{digest_type}/{user}/flush` and others.
 //!
 //! `Idempotency-Key` becomes the update id, so each run of the workflow executes this command once and
 //! repeats its result. Reusing a key with other content is rejected.
@@ -45,7 +45,6 @@ mod tests;
 
 type CommandResponse = Result<Json<Value>, ApiRefusal>;
 
-/// Extractor for a command: caller, key and body.
 pub(super) struct KeyCommand {
     api: ApiState,
     caller: ApiCaller,
@@ -79,7 +78,7 @@ impl KeyCommand {
         body::read_json(&self.headers, &self.body)
     }
 
-    /// Derives the update id. Different commands may share one `Idempotency-Key`.
+    /// Different commands may share one `Idempotency-Key`.
     async fn update_id(&self, command: &str) -> Result<Option<String>, ApiRefusal> {
         let Some(key) = &self.idempotency_key else { return Ok(None) };
         let (tenant, order) = (Some(self.key.tenant.as_str()), format!("{command} {}", self.key));
@@ -124,7 +123,7 @@ pub(super) async fn flush(call: KeyCommand) -> CommandResponse {
     call.without_terms(JobTask::Flush).await
 }
 
-/// Ends a hold. Overdue events are sent now.
+/// Overdue events are sent now.
 pub(super) async fn release(call: KeyCommand) -> CommandResponse {
     call.without_terms(JobTask::Release).await
 }
@@ -144,7 +143,6 @@ struct HoldTerms {
     until: Option<String>,
 }
 
-/// Collects events without sending, until the hold ends.
 pub(super) async fn hold(call: KeyCommand) -> CommandResponse {
     let HoldTerms { why, until } = call.terms()?;
     let (order, until) = (call.caller.as_operator(why)?, parse_future("until", until)?);
@@ -214,7 +212,7 @@ pub(super) async fn reopen_by_key(
     Ok(reopen(KeyCommand::new(api, caller, key, headers, body)?).await?.into_response())
 }
 
-/// Here the key is one path segment, e.g. with slashes as `%2F`. The parameter `why` gives the reason.
+/// The key is one path segment, as above. The parameter `why` gives the reason.
 pub(super) async fn delete_by_key(
     State(api): State<ApiState>,
     caller: ApiCaller,
@@ -263,7 +261,7 @@ fn preview_refusal(key: &Key, error: PreviewError) -> ApiRefusal {
         PreviewError::Render(StepError::Store(error)) => error.into(),
         PreviewError::Render(StepError::Directory(_)) => Problem::NoDirectory.into(),
         PreviewError::Render(error) => {
-            tracing::warn!(%error, %key, "no preview of a key");
+            tracing::warn!(%error, %key, "cannot preview digest");
             ApiRefusal::conflict(&error.to_string())
         }
     }

@@ -89,9 +89,8 @@ pub(super) async fn list(
 #[schema(as = PauseTerms)]
 #[serde(deny_unknown_fields)]
 struct PauseTerms {
-    /// The keys: `type=activity`, `tenant=acme and type=activity`, or `all`.
-    #[serde(rename = "filter")]
-    words: String,
+    /// The keys: `digest_type=activity`, `tenant=acme and digest_type=activity`, or `all`.
+    filter: String,
     /// The reason, for the audit trail.
     why: String,
     /// The end of the pause: a time, or a span from now. Without it only a resume ends the pause.
@@ -108,12 +107,12 @@ pub(super) async fn pause(
     headers: HeaderMap,
     bytes: Bytes,
 ) -> Result<(StatusCode, Json<PauseStarted>), ApiRefusal> {
-    let PauseTerms { words, why, until, messages } = body::read_json(&headers, &bytes)?;
-    let scope = parse_scope(&words).map_err(|problem| ApiRefusal::body(Fault::new("filter", problem)))?;
+    let PauseTerms { filter, why, until, messages } = body::read_json(&headers, &bytes)?;
+    let scope = parse_scope(&filter).map_err(|problem| ApiRefusal::body(Fault::new("filter", problem)))?;
     let names = &api.state.settings.names;
     let scope = of_tenant(names.scope_today(&scope), tenant.map(|tenant| names.tenant(&tenant).to_owned()))?;
     if messages && scope.tenant.is_none() && scope.digest_type.is_some() {
-        let problem = "single messages have no digest type; name their tenant in where";
+        let problem = "single messages have no digest type; name their tenant in filter";
         return Err(ApiRefusal::body(Fault::new("messages", problem)));
     }
     let (order, until, now) = (caller.as_operator(why)?, parse_future("until", until)?, Timestamp::now());
@@ -207,19 +206,19 @@ fn replace_paused(answer: &mut Value, paused: &PauseDetails, hidden: &PauseDetai
 /// Signals running keys in the background. A missed key will notice within an hour.
 fn signal_keys(api: &ApiState, scope: PauseScope, messages: bool) {
     let Ok(temporal) = api.temporal() else {
-        tracing::warn!(%scope, "no key is signalled: Temporal has not answered yet");
+        tracing::warn!(%scope, "pause stored, but workflows could not be signalled: not connected to Temporal yet");
         return;
     };
     let settings = api.state.settings.clone();
     tokio::spawn(async move {
         let ids = match running_workflows(&temporal, &settings.names, &scope, messages).await {
             Ok(ids) => ids,
-            Err(error) => return tracing::warn!(%scope, %error, "no key is signalled"),
+            Err(error) => return tracing::warn!(%scope, %error, "pause stored, but workflows could not be signalled"),
         };
         let (all, mut failed) = (ids.len(), 0_usize);
         let send = |id: String| choices::signal_workflow(&temporal, id);
         at_rate(ids, RATE, send, |answer| failed += usize::from(answer.is_err())).await;
-        tracing::info!(%scope, all, failed, "the running workflows of a pause are signalled");
+        tracing::info!(%scope, all, failed, "signalled running workflows of pause");
     });
 }
 
@@ -233,7 +232,7 @@ pub(crate) fn describe_list() -> Operation {
 
 pub(crate) fn describe_pause() -> Operation {
     let bodies = [
-        ("A digest type", json!({"filter": "type=activity", "why": "wrong prices", "until": "2h"})),
+        ("A digest type", json!({"filter": "digest_type=activity", "why": "wrong prices", "until": "2h"})),
         ("A whole tenant", json!({"filter": "all", "why": "ticket 812", "messages": true})),
     ];
     Operation::new(TAG, "Events collect, and nothing goes out. A pause of the same scope gets the new terms.")

@@ -1,4 +1,4 @@
-//! `/v1/recipients/{user}/preferences/{type}` and `/v1/recipients/{user}/consent/{type}`.
+//! `/v1/recipients/{user}/preferences/{digest_type}` and `/v1/recipients/{user}/consent/{digest_type}`.
 
 use std::collections::BTreeSet;
 
@@ -185,7 +185,7 @@ pub(super) fn describe_put_consent() -> Operation {
 /// Suggesting similar types is safe, because this caller's token is valid for the tenant.
 fn checked_key(api: &ApiState, tenant: String, digest_type: String, user: String) -> Result<Key, ApiRefusal> {
     let key = Key::new(tenant, digest_type, user).map_err(|_| Problem::NotFound)?;
-    let unknown = |invalid: InvalidField| ApiRefusal::with_fault(Problem::NotFound, "type", invalid.problem);
+    let unknown = |invalid: InvalidField| ApiRefusal::with_fault(Problem::NotFound, "digest_type", invalid.problem);
     api.state.settings.check_digest(&key).map_err(unknown)?;
     Ok(api.state.settings.names.key_today(&key))
 }

@@ -189,7 +189,7 @@ pub(super) fn describe_erase() -> Operation {
 /// with an archive folder missing on this machine, so the response lists it.
 fn erasure_response(answer: erase::ErasureResult) -> Result<Response, ApiRefusal> {
     for folder in &answer.unreachable_archives {
-        tracing::error!(folder, "a person is not erased completely: this machine has not the folder of an archive");
+        tracing::error!(folder, "cannot finish erasing person: an archive folder is missing on this machine");
     }
     if answer.came_meanwhile() == 0 { Ok(Json(answer).into_response()) } else { Err(Problem::StillArriving.into()) }
 }
@@ -282,7 +282,7 @@ fn not_moved(error: move_person::MoveError) -> ApiRefusal {
         move_person::MoveError::Command(error) => error.into(),
         move_person::MoveError::Store(error) => error.into(),
         move_person::MoveError::List(_) | move_person::MoveError::Emit(_) => {
-            tracing::warn!(%error, "a person is not moved completely");
+            tracing::warn!(%error, "cannot finish moving person: repeat the request");
             Problem::NoAnswer.into()
         }
     }
@@ -293,15 +293,15 @@ fn not_erased(error: erase::ErasureError) -> ApiRefusal {
         erase::ErasureError::Command(error) => error.into(),
         erase::ErasureError::Store(error) => error.into(),
         erase::ErasureError::Archive(error) => {
-            tracing::error!(%error, "a person is not erased completely");
+            tracing::error!(%error, "cannot finish erasing person: repeat the request");
             Problem::Unavailable.into()
         }
         erase::ErasureError::Agreement(error) => {
-            tracing::error!(%error, "a person is not erased");
+            tracing::error!(%error, "cannot erase person");
             Problem::Unavailable.into()
         }
         erase::ErasureError::Visibility(error) => {
-            tracing::error!(%error, "a person is not erased: Temporal cannot list the keys");
+            tracing::error!(%error, "cannot erase person: keys could not be listed in Temporal");
             Problem::NoAnswer.into()
         }
     }

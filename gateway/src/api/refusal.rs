@@ -89,7 +89,6 @@ impl ApiRefusal {
         Self { problem, faults: vec![Fault::new(field, fault)] }
     }
 
-    /// The command is not possible in the current state.
     pub fn conflict(why: &str) -> Self {
         Self { problem: Problem::Conflict, faults: vec![Fault::new("", without_addresses(why))] }
     }
@@ -114,7 +113,7 @@ impl From<Problem> for ApiRefusal {
 
 impl From<tidings_store::StoreError> for ApiRefusal {
     fn from(error: tidings_store::StoreError) -> Self {
-        tracing::warn!(%error, "the store cannot answer a request");
+        tracing::warn!(%error, "database request failed");
         Problem::Unavailable.into()
     }
 }
@@ -127,7 +126,7 @@ impl From<CommandError> for ApiRefusal {
                 Self::conflict(&error.to_string())
             }
             CommandError::Unanswered { .. } | CommandError::Temporal(_) => {
-                tracing::warn!(%error, "a command has no answer");
+                tracing::warn!(%error, "no response to command");
                 Problem::NoAnswer.into()
             }
         }

@@ -1,5 +1,4 @@
-//! Every route of the api with every kind of token, and what `POST /v1/events` answers.
-//! The other routes have files of their own.
+//! Every API route with every kind of token, and `POST /v1/events`. Other routes have separate files.
 
 use std::{
     collections::BTreeSet,
@@ -40,7 +39,7 @@ mod recipients;
 mod repetitions;
 mod suppressions;
 
-/// An api with a store of its own, without Temporal.
+/// An API with its own store, without Temporal.
 pub(crate) struct Env {
     pub store: Arc<dyn Store>,
     router: Router,
@@ -95,7 +94,7 @@ impl Env {
         token.reveal()
     }
 
-    /// Sends a request. The answer is as the document of the api says.
+    /// Checks the response against the `OpenAPI` document.
     pub async fn answer(&self, request: Request) -> Answer {
         static DOCUMENT: LazyLock<Document> = LazyLock::new(|| Document::new(openapi::document()).unwrap());
         let (method, target) = (request.method().clone(), request.uri().to_string());
@@ -106,14 +105,13 @@ impl Env {
         Answer { status: parts.status, headers: parts.headers, text }
     }
 
-    /// Sends a request without a body, or with one of JSON.
+    /// Null sends no body.
     pub async fn ask(&self, token: &str, method: &str, path: &str, body: Value) -> Answer {
         let request = Request::builder().method(method).uri(path).header("x-request-id", "asked");
         let body = if body.is_null() { Body::empty() } else { Body::from(body.to_string()) };
         self.answer(request.header(header::AUTHORIZATION, format!("Bearer {token}")).body(body).unwrap()).await
     }
 
-    /// Sends a request with a token and a body.
     async fn send(&self, method: &str, path: &str, token: &str, body: impl Into<Body>) -> Answer {
         let request = Request::builder().method(method).uri(path);
         let request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
@@ -147,14 +145,14 @@ pub(crate) fn entry() -> AuditEntry {
     AuditEntry { at: Timestamp::now(), actor: AuditActor::Tidings, action: "test".into(), why: "test".into() }
 }
 
-/// A request that every check lets through, for a thing of `acme`.
+/// A valid request of tenant `acme`.
 pub(crate) fn request(endpoint: Endpoint, authorization: Option<&str>) -> Request {
     let body = match endpoint {
         Endpoint::PostEvents => event("e1").to_string(),
         Endpoint::PostMessage => {
             json!({"key": "k", "to": {"user": "ann"}, "subject": "Hi", "text": "Hello"}).to_string()
         }
-        Endpoint::PostJob => json!({"order": "flush", "filter": "type=activity", "why": "a walk"}).to_string(),
+        Endpoint::PostJob => json!({"order": "flush", "filter": "digest_type=activity", "why": "a walk"}).to_string(),
         Endpoint::PutRecipient => json!({"address": "ann@example.net"}).to_string(),
         Endpoint::PutSuppression => json!({"reason": "complaint"}).to_string(),
         Endpoint::PutPreferences => "{}".to_owned(),
@@ -172,7 +170,7 @@ pub(crate) fn request(endpoint: Endpoint, authorization: Option<&str>) -> Reques
     request.body(Body::from(body)).unwrap()
 }
 
-/// The path of a route for ann of `acme`.
+/// For ann of `acme`.
 fn named(endpoint: Endpoint) -> String {
     match endpoint {
         Endpoint::ReopenByKey => return "/v1/digests/acme%2Factivity%2Fann/reopen".to_owned(),
@@ -180,7 +178,7 @@ fn named(endpoint: Endpoint) -> String {
         _ => {}
     }
     let parameters = [
-        ("{type}", "activity"),
+        ("{digest_type}", "activity"),
         ("{user}", "ann"),
         ("{key}", "k"),
         ("{address}", "ann@example.net"),

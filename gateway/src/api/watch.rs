@@ -36,7 +36,7 @@ const SPAN: SignedDuration = SignedDuration::from_hours(24);
 /// Default span of a report.
 const REPORTED: SignedDuration = SignedDuration::from_hours(30 * 24);
 /// Fields tied to no tenant. We remove them for tokens of one tenant.
-const OF_ALL_TENANTS: [&str; 6] = ["task_queues", "breakers", "inbox", "notices", "differences", "retention"];
+const OF_ALL_TENANTS: [&str; 6] = ["task_queues", "breakers", "inbox", "webhook_events", "differences", "retention"];
 
 /// A report.
 #[derive(Serialize, ToSchema)]
@@ -84,7 +84,7 @@ pub(super) fn describe_stats() -> Operation {
     Operation::new(
         TAG,
         "Counts over a span that ends now; 24 hours unless since says more. A token of one tenant does not \
-         get task_queues, breakers, inbox, notices, differences and retention, which belong to all tenants.",
+         get task_queues, breakers, inbox, webhook_events, differences and retention, which belong to all tenants.",
     )
     .query(&STATS)
     .answer::<Stats>(200, "The statistics.")
@@ -95,7 +95,7 @@ fn stats_refusal(error: StatsError) -> ApiRefusal {
     match error {
         StatsError::Store(error) => error.into(),
         error @ (StatsError::Visibility(_) | StatsError::TaskQueue(_)) => {
-            tracing::warn!(%error, "no statistics");
+            tracing::warn!(%error, "cannot get statistics");
             Problem::NoAnswer.into()
         }
     }

@@ -85,7 +85,7 @@ impl LeasedJob {
         match stop {
             StopReason::End(state, problem) => {
                 self.retry_store(|| self.store.end_job(id, holder, state, &problem, Timestamp::now())).await;
-                tracing::info!(job = %id, %state, problem, "a job has ended");
+                tracing::info!(job = %id, %state, problem, "job ended");
             }
             StopReason::GiveBack => {
                 // If this fails, the lease expires.
@@ -140,7 +140,7 @@ impl LeasedJob {
             Ok(None) => Err(StopReason::Leave),
             // Some keys may be marked without a command. The next lease will find them.
             Err(error) => {
-                tracing::warn!(%error, job = %self.job.id, "a job gets no keys");
+                tracing::warn!(%error, job = %self.job.id, "cannot get the next keys of a job");
                 Err(StopReason::Leave)
             }
         }
@@ -189,7 +189,7 @@ impl LeasedJob {
         let mut task = self.job.task.clone();
         if let JobTask::Reopen { digest_id, .. } = &mut task {
             let digest = latest_ended(&*self.store, key).await?;
-            let digest = digest.ok_or_else(|| CommandFailure::Refused("no digest of the key has an end".to_owned()))?;
+            let digest = digest.ok_or_else(|| CommandFailure::Refused("no digest of the key has ended".to_owned()))?;
             *digest_id = Some(digest.digest_id);
         }
         match workflow.send(&task, self.job.order.clone(), true).await? {
@@ -198,12 +198,11 @@ impl LeasedJob {
         }
     }
 
-    /// Retries until the store answers.
     async fn retry_store<T, F: Future<Output = tidings_store::Result<T>>>(&self, call: impl Fn() -> F) -> T {
         loop {
             match call().await {
                 Ok(answer) => return answer,
-                Err(error) => tracing::warn!(%error, job = %self.job.id, "a step of a job is not recorded yet"),
+                Err(error) => tracing::warn!(%error, job = %self.job.id, "cannot record job progress; retrying"),
             }
             sleep(PAUSE).await;
         }
@@ -214,7 +213,7 @@ async fn select_keys(work: &LeasedJob) -> Result<(), StopReason> {
     if work.job.matched.is_some() {
         return Ok(());
     }
-    let filter = work.job.words.parse::<KeyFilter>().ok();
+    let filter = work.job.filter.parse::<KeyFilter>().ok();
     let filter = filter.and_then(|filter| filter.within_tenant(work.job.tenant.clone(), &work.names));
     let filter = filter.ok_or_else(|| fail_job("the filter cannot be read"))?;
     let mut selected = 0;
@@ -232,7 +231,7 @@ async fn select_running(work: &LeasedJob, filter: &KeyFilter, selected: &mut usi
     let mut found = pin!(filter.stream_keys(&work.temporal).chunks(CHUNK));
     while let Some(keys) = found.next().await {
         let keys: Vec<Key> = keys.into_iter().collect::<Result<_, _>>().map_err(|error| {
-            tracing::warn!(%error, job = %work.job.id, "Temporal does not list the keys of a job");
+            tracing::warn!(%error, job = %work.job.id, "cannot list the keys of a job in Temporal");
             StopReason::Leave
         })?;
         *selected += keys.len();
@@ -310,8 +309,7 @@ enum SilenceAction {
     Failed,
 }
 
-/// The worker may have been down, and the last command may have run meanwhile. This is why only idempotent
-/// commands are repeated.
+/// Repeats only idempotent commands, because the last one may have run meanwhile.
 const fn after_silence(task: &JobTask, asks: u32, ends: bool) -> SilenceAction {
     match (task.is_idempotent(), ends) {
         (true, true) => SilenceAction::LeaveToNext,
@@ -330,7 +328,7 @@ fn count_silent(silent: u32, batch: Vec<bool>) -> u32 {
 }
 
 fn too_silent() -> String {
-    format!("{MOST_SILENT} consecutive keys did not answer; post the job again when Temporal and a worker are back")
+    format!("{MOST_SILENT} consecutive keys did not respond: post the job again when Temporal and a worker are back")
 }
 
 impl From<CommandError> for CommandFailure {
@@ -349,8 +347,8 @@ impl From<CommandError> for CommandFailure {
 
 impl From<tidings_store::StoreError> for CommandFailure {
     fn from(error: tidings_store::StoreError) -> Self {
-        tracing::warn!(%error, "a key of a job is not ordered");
-        Self::Silent("the store did not answer; the order was not sent".to_owned())
+        tracing::warn!(%error, "job command was not sent");
+        Self::Silent("the database did not respond; the command was not sent".to_owned())
     }
 }
 

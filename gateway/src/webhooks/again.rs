@@ -24,7 +24,7 @@ pub fn read_letter(
 ) -> Result<Vec<CheckedDeliveryEvent>, String> {
     let WebhookLetterRecord { relay, size, whole, .. } = &letter.record;
     let Some(provider) = provider else {
-        return Err(format!("[relay.{relay}] is not in tidings.toml, so that its provider is unknown; add the relay"));
+        return Err(format!("[relay.{relay}] is not in tidings.toml, so its provider is unknown: add the relay"));
     };
     if !whole {
         let bytes = if *size == 1 { "byte" } else { "bytes" };
@@ -68,7 +68,7 @@ fn read_again(provider: Provider, letter: &str, now: Timestamp) -> Result<Vec<Ch
     let parsed = webhook_for(provider).parse_letter(letter.as_bytes(), now);
     match parsed.unusable.into_iter().next() {
         Some(unusable) => Err(unusable.reason),
-        None if parsed.nameless > 0 => Err("names no message".to_owned()),
+        None if parsed.nameless > 0 => Err("has no message id".to_owned()),
         None => Ok(parsed.events),
     }
 }
@@ -83,7 +83,6 @@ mod tests {
 
     const ID: &str = "01234567-89ab-5def-8123-456789abcdef";
 
-    /// A parser that knows the event reads it from the letter as from the request.
     #[test]
     fn a_letter_of_each_provider_is_read_like_its_request() {
         let now = Timestamp::from_second(1_795_262_460).unwrap();
@@ -125,8 +124,8 @@ mod tests {
         let now = Timestamp::from_second(1_795_262_460).unwrap();
         for (letter, says) in [
             ("{\"event\":\"eaten\",\"timestamp\":1}", "event \"eaten\" is not one that Tidings knows"),
-            ("{\"event\":\"open\",\"timestamp\":1}", "names no message"),
-            ("no JSON", "is no array of events"),
+            ("{\"event\":\"open\",\"timestamp\":1}", "has no message id"),
+            ("no JSON", "is not an array of events"),
         ] {
             let said = read_again(Provider::SendGrid, letter, now).unwrap_err();
             assert!(said.starts_with(says), "{said}");

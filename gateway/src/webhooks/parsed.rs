@@ -62,7 +62,7 @@ impl ParsedBody {
                     parsed.add_part(element.get().as_bytes(), now, part);
                 }
             }
-            Err(error) => parsed.add_dead_letter(&format!("is no array of events: {error}"), body),
+            Err(error) => parsed.add_dead_letter(&format!("is not an array of events: {error}"), body),
         }
         parsed
     }
@@ -109,7 +109,7 @@ pub(super) const POLICY: ReportKind = ReportKind::Bounced(BounceKind::Policy);
 
 /// Converts whole seconds since 1970.
 pub(super) fn seconds(seconds: i64) -> Result<Timestamp, String> {
-    Timestamp::from_second(seconds).map_err(|error| format!("the time of the event is out of range: {error}"))
+    Timestamp::from_second(seconds).map_err(|error| format!("event timestamp is out of range: {error}"))
 }
 
 pub(super) fn unknown_word(field: &str, word: &str) -> String {
@@ -119,27 +119,26 @@ pub(super) fn unknown_word(field: &str, word: &str) -> String {
 /// Reason for rejecting a request. We only log this; the response never includes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VerifyError {
-    #[error("has no header {0}")]
+    #[error("header {0} is missing")]
     Header(&'static str),
     #[error("{0} is malformed")]
     Malformed(&'static str),
-    #[error("the signature is wrong")]
+    #[error("invalid signature")]
     Signature,
-    #[error("the credentials are wrong")]
+    #[error("invalid credentials")]
     Credentials,
-    #[error("the time of the signature is too far from now")]
+    #[error("signature timestamp is too far from now")]
     Time,
-    /// Replay: the token was already used with another body.
-    #[error("the token came with another body before")]
+    #[error("token was already used with another body")]
     Token,
     /// Needed because anyone may subscribe our URL to their own topic.
-    #[error("the topic is not one of topic_arn")]
+    #[error("topic ARN is not listed in topic_arn")]
     Topic,
-    #[error("the version of the signature is not allowed")]
+    #[error("signature version is not allowed")]
     Version,
-    #[error("raw message delivery is not signed; switch it off in the subscription")]
+    #[error("raw message delivery is not signed: turn it off in the SNS subscription")]
     Raw,
     /// The certificate's URL is not the one we expect, or its subject is not SNS.
-    #[error("the certificate is not that of SNS")]
+    #[error("certificate does not belong to SNS")]
     Certificate,
 }

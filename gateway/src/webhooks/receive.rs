@@ -1,4 +1,4 @@
-//! The route `/webhooks/{relay}`. We return 200 with an empty body once the events are durable.
+//! The route `/webhooks/{relay}`. We return 200 with an empty body once the events are durable (rule 39).
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -78,7 +78,7 @@ async fn receive(
         Ok(VerifiedRequest::Events(parsed, token)) => record_events(&webhooks, relay, parsed, token, now).await,
         Ok(VerifiedRequest::Subscription(address)) => confirm_subscription(relay, certificates, &address).await,
         Ok(VerifiedRequest::Unsubscription) => {
-            tracing::error!(alert = %AlertName::WebhookEnded, relay, "somebody ended the subscription of a webhook: subscribe again");
+            tracing::error!(alert = %AlertName::WebhookEnded, relay, "SNS subscription ended: subscribe again");
             Ok(())
         }
         Err(denied) => Err(denied),
@@ -86,7 +86,7 @@ async fn receive(
     match outcome {
         Ok(()) => StatusCode::OK.into_response(),
         Err(WebhookError::Refused(refused)) => {
-            tracing::warn!(relay, %refused, "a webhook is refused");
+            tracing::warn!(relay, %refused, "webhook rejected");
             metrics::webhook_refused(relay);
             unauthorized()
         }
@@ -108,18 +108,18 @@ async fn record_events(
     }
     if unreadable > 0 {
         let reason = unusable.first().map(|letter| letter.reason.as_str()).unwrap_or_default();
-        tracing::warn!(relay, parts = unreadable, reason, "an authentic webhook has parts that cannot be used");
+        tracing::warn!(relay, parts = unreadable, reason, "webhook has unusable parts");
     }
     let request = WebhookRequest { relay: relay.to_owned(), events, token, unusable };
     let state = &webhooks.state;
     let received = delivery_events::record_webhook(&*state.store, &state.settings, request, now).await;
     let received = received.map_err(|error| {
-        tracing::error!(relay, %error, "a webhook cannot be recorded");
+        tracing::error!(relay, %error, "cannot record webhook");
         WebhookError::Later
     })?;
     let WebhookResult { new, again, unknown, foreign, withdrawn } = received.ok_or(VerifyError::Token)?;
     let unknown = unknown + nameless;
-    tracing::info!(relay, new, again, unknown, foreign, unusable = unreadable, "a webhook");
+    tracing::info!(relay, new, again, unknown, foreign, unusable = unreadable, "webhook recorded");
     let counts = [("new", new), ("again", again), ("unknown", unknown), ("foreign", foreign), ("unusable", unreadable)];
     metrics::webhook_events(relay, counts);
     // The response should not wait for this.
@@ -135,11 +135,11 @@ async fn confirm_subscription(
 ) -> Result<(), WebhookError> {
     match certificates.fetch_url(address).await {
         Ok(_) => {
-            tracing::info!(relay, host = address.host, "a subscription of SNS is confirmed");
+            tracing::info!(relay, host = address.host, "confirmed SNS subscription");
             Ok(())
         }
         Err(error) => {
-            tracing::error!(relay, host = address.host, %error, "a subscription of SNS cannot be confirmed");
+            tracing::error!(relay, host = address.host, %error, "cannot confirm SNS subscription");
             Err(WebhookError::Later)
         }
     }

@@ -1,4 +1,4 @@
-//! Renders every template with its sample, for `./dev check` and `tidings template`.
+//! Renders templates with their samples, for `./dev check` and `tidings template`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -32,12 +32,12 @@ impl fmt::Display for TemplateProblem {
     }
 }
 
-/// Location of problems in a [`TemplateTrial`]'s data.
+/// Location of problems in a trial's data.
 const DATA: &str = "your JSON";
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TemplateTrial<'a> {
-    /// JSON as in `sample.json`. Defaults to the template's sample.
+    /// As in `sample.json`, the default.
     pub data: Option<&'a str>,
     /// Language (BCP 47). Defaults to English.
     pub locale: Option<&'a str>,
@@ -66,7 +66,6 @@ impl TemplateRenderer {
         self.names().iter().flat_map(|template| self.check_template(template)).chain(of_words).collect()
     }
 
-    /// Renders the sample in every language.
     #[must_use]
     pub fn check_template(&self, template: &str) -> Vec<TemplateProblem> {
         let problems = self.template_problems(template).unwrap_or_else(|error| vec![error.to_string()]);
@@ -105,8 +104,7 @@ impl TemplateRenderer {
     /// Renders `template` with its sample, in `locale` or English.
     ///
     /// # Errors
-    /// The template or its sample does not exist, the sample cannot be read, or the template fails with the
-    /// sample.
+    /// The template or its sample does not exist, the sample cannot be read, or the template fails with it.
     pub fn preview(&self, template: &str, locale: Option<&str>) -> Result<RenderedEmail, TemplateError> {
         self.try_out(template, &TemplateTrial { locale, ..TemplateTrial::default() })
     }
@@ -131,18 +129,12 @@ impl TemplateRenderer {
         self.render_strictly(template, &view, &TrackingUrls::NONE)
     }
 
-    /// Returns the `sample.json` for `template`.
-    ///
     /// # Errors
     /// The template or its sample does not exist.
     pub fn sample_json(&self, template: &str) -> Result<&str, TemplateError> {
         self.source_of_sample(template).map(|sample| sample.text.as_str())
     }
 
-    /// Builds the view for the sample of `template`.
-    ///
-    /// # Errors
-    /// The template or its sample does not exist, or the sample cannot be read.
     pub(super) fn sample(&self, template: &str, phrases: Phrases<'_>) -> Result<TemplateView, TemplateError> {
         let source = self.source_of_sample(template)?;
         view_of(&source.text, template, None, phrases)
@@ -160,7 +152,7 @@ impl TemplateRenderer {
         serde_json::from_str(&self.sources.get(&format!("{template}/{SAMPLE}"))?.text).ok()
     }
 
-    /// Returns an error if the template renders nothing at all.
+    /// An error means the template renders nothing at all.
     fn template_problems(&self, template: &str) -> Result<Vec<String>, TemplateError> {
         let mut problems = Vec::new();
         let everybodys = self.words.catalogues().map(|catalogue| ("", catalogue.tag.to_string()));
@@ -183,7 +175,7 @@ impl TemplateRenderer {
     fn problems_in(&self, template: &str, tenant: &str, phrases: Phrases<'_>) -> Result<Vec<String>, TemplateError> {
         let full = TemplateView { tenant: tenant.to_owned(), ..self.sample(template, phrases)? };
         let mut problems = Vec::new();
-        let lines = full.digest.groups.len();
+        let lines = full.digest.lines.len();
         let RenderedPage { html, context, .. } = self.page(template, &full, &TrackingUrls::NONE)?;
         if html.len() >= HTML_BYTES {
             let bytes = html.len();
@@ -225,7 +217,7 @@ fn bare(mut view: TemplateView) -> TemplateView {
     view.digest.sums.clear();
     view.digest.items = view.digest.items.into_iter().map(bare_item).collect();
     let (map, list) = (|| Map::new().into(), || Vec::<Value>::new().into());
-    for line in &mut view.digest.groups {
+    for line in &mut view.digest.lines {
         let items: Vec<_> = items_of(line).iter().cloned().map(bare_item).collect();
         let empty = [("entity", Value::none()), ("url", Value::none()), ("excerpt", Value::none()), ("who", "".into())];
         let lists =
@@ -362,7 +354,7 @@ fn has_prefix(id: &str, starts: &[&str]) -> bool {
     starts.iter().any(|start| id.starts_with(start))
 }
 
-/// Finds the message ids in a template, e.g. `t(id="unsubscribe")`.
+/// Message ids in a template, e.g. `t(id="unsubscribe")`.
 fn used_messages(text: &str) -> impl Iterator<Item = &str> {
     let calls = text.match_indices("t(").filter(|(at, _)| {
         let before = text[..*at].chars().next_back();

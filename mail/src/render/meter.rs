@@ -1,7 +1,7 @@
-//! Limits the work, memory and time for rendering, per thread.
+//! Limits rendering work, memory and time, per thread.
 //!
-//! Tera has no interpreter hook, so [`insert_calls`] inserts calls to [`FUNCTION`] into a team's own templates at
-//! load time. Each call updates the thread's meter.
+//! Tera has no interpreter hook, so [`insert_calls`] inserts calls to [`FUNCTION`] into a team's own
+//! templates at load time. Each call updates the thread's meter.
 
 use std::{
     cell::Cell,
@@ -15,8 +15,8 @@ use super::tag::{TeraCode, TeraCodeKind, code};
 use crate::bidi;
 
 pub(super) const FUNCTION: &str = "tidings_meter";
-/// Work limit per message part. Counts the source of a loop, block, component or included file on each run,
-/// and each value written.
+/// Work limit per message part: the source of a loop, block, component or included file on each run, and each
+/// value written.
 const WORK_BYTES: u64 = 64 * 1024 * 1024;
 const ROUND_BYTES: u64 = 256;
 /// Limit per variable, beyond the size of the data.
@@ -30,13 +30,13 @@ const TIME: Duration = Duration::from_secs(5);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum RenderLimit {
     #[error(
-        "takes more work than the limit of {} MiB: look for loops in loops, and for components that show themselves",
+        "exceeds the work limit of {} MiB: look for nested loops, and for components that include themselves",
         WORK_BYTES / 1024 / 1024
     )]
     Work,
-    #[error("makes a variable of more than {} KiB beyond the data, the limit: look at what a loop adds to it", VARIABLE_BYTES / 1024)]
+    #[error("has a variable over the limit of data plus {} KiB: check what loops add to it", VARIABLE_BYTES / 1024)]
     Variable,
-    #[error("takes longer than the limit of {} seconds: look for loops over long lists", TIME.as_secs())]
+    #[error("exceeds the time limit of {} seconds: look for loops over long lists", TIME.as_secs())]
     Time,
 }
 
@@ -51,7 +51,7 @@ struct RenderMeter {
     /// `None` if nothing is being rendered.
     until: Option<Instant>,
     worked: u64,
-    /// Largest text already escaped. Tera writes it without calling the escape hook.
+    /// Already escaped. Tera writes it without calling the escape hook.
     largest: u64,
     variable: u64,
     plain: bool,
@@ -156,7 +156,7 @@ pub(super) fn size(value: &Value) -> u64 {
 }
 
 /// Subtracts a value's size from `room`. `false` if it doesn't fit. A list contained several times counts
-/// each time, because each would be written.
+/// each time it would be written.
 fn fits_into(value: &Value, depth: u32, room: &mut u64) -> bool {
     let own = ELEMENT_BYTES.saturating_add(value.as_str().map_or(0, bytes));
     let Some(left) = room.checked_sub(own).filter(|_| depth > 0) else { return false };
@@ -181,7 +181,7 @@ fn bytes(text: &str) -> u64 {
 
 const COMPREHENSION: &str = "a list comprehension is not available, because nothing bounds its length: write {% for %}";
 
-/// A unit that may run repeatedly: a file, or the inside of a loop, block or component.
+/// May run repeatedly: a file, or the inside of a loop, block or component.
 struct MeteredPart {
     end: &'static str,
     call: MeterCall,
@@ -193,12 +193,10 @@ struct MeteredPart {
 #[derive(Clone, Copy)]
 struct MeterCall {
     at: usize,
-    /// `true` if the tag before trims the white space after it. The call will do this instead.
+    /// The tag before trims the white space after it. The call will do this instead.
     trims: bool,
 }
 
-/// Inserts the calls.
-///
 /// # Errors
 /// Position and problem of the first expression we cannot bound.
 pub(super) fn insert_calls(source: &str) -> Result<String, (usize, &'static str)> {
@@ -285,7 +283,7 @@ fn with_calls(source: &str, calls: &[(MeterCall, String)]) -> String {
     with + &source[from..]
 }
 
-/// Finds code, but treats everything between `raw` and `endraw` as text.
+/// Treats everything between `raw` and `endraw` as text.
 fn code_without_raw(source: &str) -> Vec<TeraCode> {
     let mut found = Vec::new();
     let mut from = 0;

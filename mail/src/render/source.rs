@@ -1,4 +1,4 @@
-//! Loads template sources: embedded files, and a folder to override or extend them.
+//! Template sources: embedded files, and a folder that overrides or extends them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,7 +7,10 @@ use std::{
 };
 
 use include_dir::{Dir, include_dir};
-use tidings_model::foreign_text::decode_file;
+use tidings_model::{
+    changed_names::{CHANGED_NAMES, NamePlace},
+    foreign_text::decode_file,
+};
 
 use super::{inline, meter::insert_calls, support};
 use crate::words;
@@ -18,7 +21,7 @@ pub enum TemplateError {
     Read { path: PathBuf, source: io::Error },
     #[error("words: {0}")]
     Words(#[from] words::WordsError),
-    #[error("there is no {file}: a digest type needs subject.txt, body.html and body.txt")]
+    #[error("{file} is missing: a digest type needs subject.txt, body.html and body.txt")]
     Missing { file: String },
     /// The template is invalid, or failed on a value.
     #[error("{place}: {problem}")]
@@ -27,15 +30,26 @@ pub enum TemplateError {
         place: String,
         problem: String,
     },
-    #[error("there is no template {name:?}; there are: {}", names.join(", "))]
+    #[error("unknown template {name:?}; available: {}", names.join(", "))]
     Unknown { name: String, names: Vec<String> },
 }
 
 static EMBEDDED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../templates");
 
-/// Parts of a message. A digest type needs all three.
+/// A digest type needs all three.
 pub(super) const PARTS: [&str; 3] = ["subject.txt", "body.html", "body.txt"];
 pub(super) const SAMPLE: &str = "sample.json";
+
+/// Finds the first variable with a former name.
+fn former_variable(text: &str) -> Option<(usize, String)> {
+    let variables = CHANGED_NAMES.iter().filter(|(place, ..)| *place == NamePlace::Variable);
+    let found = variables.filter_map(|(_, former, current)| {
+        let ends = |at: &usize| !text[at + former.len()..].starts_with(|c: char| c.is_alphanumeric() || c == '_');
+        let at = text.match_indices(former).map(|(at, _)| at).find(ends)?;
+        Some((at, format!("{former} is called {current} now")))
+    });
+    found.min_by_key(|(at, _)| *at)
+}
 
 pub(super) struct TemplateSource {
     pub text: String,
@@ -50,7 +64,7 @@ impl TemplateSource {
         Self { text, path, own, prepared: None }
     }
 
-    /// Source to compile. Lines match those in the file.
+    /// Lines match those in the file.
     pub fn source_text(&self) -> &str {
         self.prepared.as_deref().unwrap_or(&self.text)
     }
@@ -90,7 +104,7 @@ impl TemplateSources {
             .map(|(name, source)| (name.as_str(), source.source_text()))
     }
 
-    /// Style and feature warnings for the team's own files, each with its path and line.
+    /// Style and feature warnings for the team's own files, with path and line.
     pub fn style_warnings(&self, weak: &inline::OverriddenRules) -> Vec<(String, String)> {
         let own = self.0.iter().filter(|(name, source)| source.own && is_html(name));
         own.flat_map(|(_, TemplateSource { text, path, .. })| {
@@ -143,13 +157,15 @@ impl TemplateSources {
             if is_html(name) {
                 source.prepared = inline::mark_styles(&source.text);
             }
-            let with_calls = insert_calls(source.source_text()).map_err(|(at, problem)| {
-                let line = 1 + source.source_text()[..at].matches('\n').count();
-                TemplateError::Template {
-                    place: format!("{}:{line}", source.path.display()),
-                    problem: problem.to_owned(),
-                }
-            })?;
+            let error_at = |text: &str, at: usize, problem: String| {
+                let line = 1 + text[..at].matches('\n').count();
+                TemplateError::Template { place: format!("{}:{line}", source.path.display()), problem }
+            };
+            if let Some((at, problem)) = former_variable(&source.text) {
+                return Err(error_at(&source.text, at, problem));
+            }
+            let text = source.source_text();
+            let with_calls = insert_calls(text).map_err(|(at, problem)| error_at(text, at, problem.to_owned()))?;
             source.prepared = Some(with_calls);
         }
         Ok(())

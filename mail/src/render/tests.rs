@@ -1,4 +1,4 @@
-//! A snapshot of every shipped template, and the rules for any digest.
+//! A snapshot per shipped template, and rules for any digest.
 
 use std::{fs, path::Path, sync::LazyLock};
 
@@ -29,7 +29,6 @@ fn renderer() -> &'static TemplateRenderer {
     &RENDERER
 }
 
-/// The tags of all shipped languages.
 fn languages() -> Vec<String> {
     renderer().words.catalogues().map(|catalogue| catalogue.tag.to_string()).collect()
 }
@@ -39,7 +38,6 @@ fn item(count: u64, payload: &Value) -> LineItem {
     LineItem { count, at, actor: "Ann".into(), payload: payload.as_object().unwrap().clone() }
 }
 
-/// A line with its latest event.
 fn group(count: u64, payload: &Value) -> DigestLine {
     let latest = item(1, payload);
     let at = latest.at;
@@ -58,19 +56,20 @@ fn group(count: u64, payload: &Value) -> DigestLine {
     }
 }
 
-fn view(lines: Vec<DigestLine>, unseen_groups: u64) -> TemplateView {
-    spoken(lines, unseen_groups, "en")
+fn view(lines: Vec<DigestLine>, unseen_lines: u64) -> TemplateView {
+    spoken(lines, unseen_lines, "en")
 }
 
-fn spoken(lines: Vec<DigestLine>, unseen_groups: u64, language: &str) -> TemplateView {
-    shown(lines, unseen_groups, None, renderer().phrases([language]))
+fn spoken(lines: Vec<DigestLine>, unseen_lines: u64, language: &str) -> TemplateView {
+    shown(lines, unseen_lines, None, renderer().phrases([language]))
 }
 
-/// The view of a digest of the type `activity` with this title.
-fn shown(lines: Vec<DigestLine>, unseen_groups: u64, title: Option<&str>, phrases: Phrases<'_>) -> TemplateView {
-    let items = lines.iter().map(|group| group.count).sum::<u64>() + unseen_groups;
-    let groups = u64::try_from(lines.len()).unwrap() + unseen_groups;
-    let contents = DigestContents { claimed_at: None, items, groups, counts: [("files".to_owned(), 9)].into(), lines };
+/// A digest of the type `activity` with this title.
+fn shown(lines: Vec<DigestLine>, unseen_lines: u64, title: Option<&str>, phrases: Phrases<'_>) -> TemplateView {
+    let items = lines.iter().map(|group| group.count).sum::<u64>() + unseen_lines;
+    let groups = u64::try_from(lines.len()).unwrap() + unseen_lines;
+    let contents =
+        DigestContents { claimed_at: None, items, line_count: groups, counts: [("files".to_owned(), 9)].into(), lines };
     let recipient = Recipient {
         tenant: "acme".into(),
         user: "ann".into(),
@@ -98,7 +97,6 @@ fn shown(lines: Vec<DigestLine>, unseen_groups: u64, title: Option<&str>, phrase
     })
 }
 
-/// Renders a single message for Ann in the language `tag`.
 pub(super) fn to_ann(
     renderer: &TemplateRenderer,
     template: &str,
@@ -266,11 +264,11 @@ fn a_missing_template_falls_back_to_default_and_says_why() {
     assert_eq!(mail.template, "default");
     assert_eq!(
         mail.fallback.unwrap(),
-        r#"there is no template "invoices"; there are: activity, alerts, default, review, summary"#
+        r#"unknown template "invoices"; available: activity, alerts, default, review, summary"#
     );
 }
 
-/// A folder with one digest type, `custom`, that has `html` as its HTML.
+/// A folder with the digest type `custom`, with `html` as its HTML.
 fn folder(html: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let custom = folder.path().join("custom");
@@ -283,7 +281,7 @@ fn folder(html: &str) -> tempfile::TempDir {
 
 #[test]
 fn a_template_that_fails_at_run_time_falls_back_with_its_line() {
-    let folder = folder("<p>\n{{ digest.groups[0].payload.price }}</p>");
+    let folder = folder("<p>\n{{ digest.lines[0].payload.price }}</p>");
     let renderer = TemplateRenderer::new(Some(folder.path())).unwrap();
     let mail = renderer.render("custom", &view(vec![group(1, &json!({"price": 3}))], 0)).unwrap();
     assert_eq!((mail.html.as_str(), mail.fallback), ("<p>\n3</p>", None));
@@ -294,8 +292,21 @@ fn a_template_that_fails_at_run_time_falls_back_with_its_line() {
 }
 
 #[test]
+fn a_template_with_a_former_variable_is_refused_with_todays() {
+    for (html, problem) in [
+        ("<p>\n{% if not digest.groups %}nothing{% endif %}</p>", ":2: digest.groups is called digest.lines now"),
+        ("{{ digest.group_count }}", ":1: digest.group_count is called digest.line_count now"),
+        ("{{ digest.more.groups }}", ":1: digest.more.groups is called digest.more.lines now"),
+    ] {
+        let error = TemplateRenderer::new(Some(folder(html).path())).err().unwrap().to_string();
+        assert!(error.contains("custom/body.html") && error.contains(problem), "{error}");
+    }
+    assert!(TemplateRenderer::new(Some(folder("{{ digest.groups_of_people }}").path())).is_ok());
+}
+
+#[test]
 fn a_broken_template_is_refused_with_file_line_and_problem() {
-    let folder = folder("<p>\n\n{% if digest.groups %}</p>");
+    let folder = folder("<p>\n\n{% if digest.lines %}</p>");
     let error = TemplateRenderer::new(Some(folder.path())).err().unwrap().to_string();
     assert!(error.contains("custom/body.html:3: "), "{error}");
     fs::remove_file(folder.path().join("custom/body.html")).unwrap();
@@ -318,17 +329,17 @@ fn a_template_of_the_folder_cannot_let_a_value_out_unescaped() {
     let line = group(1, &json!({"site": "javascript:x", "note": "' onclick='x"}));
     let view = view(vec![line], 0);
     let made = |html: &str| TemplateRenderer::new(Some(folder(html).path())).unwrap().render("custom", &view).unwrap();
-    let mail = made("{% set p = digest.groups[0].payload %}<a href='{{ p.site }}' title='{{ p.note }}'>x</a>");
+    let mail = made("{% set p = digest.lines[0].payload %}<a href='{{ p.site }}' title='{{ p.note }}'>x</a>");
     assert_eq!(mail.html, "<a href='#' title='&#39; onclick=&#39;x'>x</a>");
-    let mail = made("{{ digest.groups[0].payload.note | safe }}");
+    let mail = made("{{ digest.lines[0].payload.note | safe }}");
     assert!(mail.fallback.unwrap().contains("`safe` is not available"));
-    let mail = made("{% if digest.groups[0].payload.site | safe_url %}link{% else %}none{% endif %}");
+    let mail = made("{% if digest.lines[0].payload.site | safe_url %}link{% else %}none{% endif %}");
     assert_eq!(mail.html, "none");
 }
 
 #[test]
 fn check_names_what_is_wrong_with_a_template() {
-    let folder = folder("<table><p>{{ digest.groups[0].url }}</table>");
+    let folder = folder("<table><p>{{ digest.lines[0].url }}</table>");
     let problems = |folder: &Path| TemplateRenderer::new(Some(folder)).unwrap().check_all();
     assert_eq!(problems(folder.path())[0].to_string(), "custom: custom/sample.json: there is no sample");
     fs::write(folder.path().join("custom/sample.json"), include_str!("../../../templates/activity/sample.json"))
@@ -376,7 +387,7 @@ proptest! {
         prop_assert_eq!(mail.subject.lines().count(), 1);
 
         let shown = mail.text.lines().filter(|line| line.starts_with("* ")).count();
-        let shown = &view.digest.groups[..shown];
+        let shown = &view.digest.lines[..shown];
         let field = |line: &tera::Value, name: &str| line.get_from_path(name).cloned().unwrap();
         for line in shown {
             let latest = &view::items_of(line)[0];

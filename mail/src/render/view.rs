@@ -1,5 +1,5 @@
-//! Builds the digest view for templates, as a pure function. All values are already clean, so a template
-//! cannot forget or undo this.
+//! Builds the digest view for templates, as a pure function. All values are clean, so a template cannot
+//! forget or undo this.
 
 use std::{cmp::Reverse, collections::BTreeSet};
 
@@ -19,7 +19,7 @@ use super::{
 };
 use crate::words::Phrases;
 
-/// Maximum items available to templates outside their lines.
+/// For templates, outside of lines.
 const LATEST_ITEMS: usize = 10;
 
 pub struct ViewInput<'a> {
@@ -35,7 +35,7 @@ pub struct ViewInput<'a> {
     pub phrases: Phrases<'a>,
 }
 
-/// Links besides those in events. Templates omit missing links.
+/// Templates omit missing links.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ViewLinks {
@@ -46,7 +46,7 @@ pub struct ViewLinks {
     pub unsubscribe_url: Option<String>,
     #[serde(default)]
     pub preferences_url: Option<String>,
-    /// Page to undo an adapted cadence and get the digest as often as before.
+    /// Page to undo an adapted cadence.
     #[serde(default)]
     pub as_before_url: Option<String>,
     #[serde(default)]
@@ -65,7 +65,6 @@ impl ViewLinks {
         }
     }
 
-    /// The links to unsubscribe, to the preferences and to view the message.
     pub(super) fn untracked_links(&self) -> Vec<&str> {
         [&self.unsubscribe_url, &self.preferences_url, &self.as_before_url, &self.view_url]
             .into_iter()
@@ -88,7 +87,7 @@ pub struct TemplateView {
     pub links: ViewLinks,
 }
 
-/// Times are formatted in the recipient's zone.
+/// In the recipient's zone.
 #[derive(Clone, PartialEq, Serialize)]
 pub struct DigestContext {
     pub id: String,
@@ -96,13 +95,13 @@ pub struct DigestContext {
     pub digest_type: String,
     pub name: String,
     pub window: WindowSpan,
-    /// E.g. `Mon, Feb 3, 8:00 AM`; includes the year if the digest was claimed in another one.
+    /// E.g. `Mon, Feb 3, 8:00 AM`; with the year if the digest was claimed in another one.
     pub opened_at: String,
     pub cadence: String,
     /// Includes hidden events.
     pub item_count: u64,
     /// Includes hidden lines.
-    pub group_count: u64,
+    pub line_count: u64,
     /// Number of distinct entities, if all lines are known.
     pub entity_count: Option<u64>,
     /// Set if all known lines share the same type.
@@ -110,26 +109,26 @@ pub struct DigestContext {
     pub counts: Value,
     /// Formatted counts, worst first.
     pub sums: Vec<CountLabel>,
-    pub groups: Vec<Value>,
+    pub lines: Vec<Value>,
     pub sections: Vec<LineSection>,
     /// Latest items shown in any line, newest first.
     pub items: Vec<Value>,
     pub more: OmittedCounts,
 }
 
-/// Lines with a common heading. Sections are ordered by their first lines.
+/// Lines with a common heading, ordered by their first lines.
 #[derive(Clone, PartialEq, Serialize)]
 pub struct LineSection {
     /// `None` for lines without a section.
     pub title: Option<String>,
-    pub groups: Vec<Value>,
+    pub lines: Vec<Value>,
 }
 
 #[derive(Clone, PartialEq, Eq, Serialize)]
 pub struct WindowSpan {
     pub opened_at: String,
     pub closed_at: String,
-    /// The date is not repeated if both times share it, and years appear only if they differ.
+    /// The date is not repeated if both times share it, and years only appear if they differ.
     pub span: String,
     /// IANA name.
     pub zone: String,
@@ -152,10 +151,10 @@ impl ReaderView {
     }
 }
 
-/// Groups and events left out of the message (rule 20).
+/// Left out of the message (rule 20).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct OmittedCounts {
-    pub groups: u64,
+    pub lines: u64,
     pub items: u64,
 }
 
@@ -170,7 +169,7 @@ impl TemplateView {
         let window_words = WindowSpan::new(window.opened_at, closed_at, local);
         let reader = ReaderView::new(&window.key.user, recipient, &window_words.zone);
         let links = links.safe_links();
-        let groups: Vec<_> =
+        let lines: Vec<_> =
             contents.lines.iter().map(|group| Value::from_serializable(&LineView::new(group, local))).collect();
         let digest = DigestContext {
             id: window.digest_id.to_string(),
@@ -180,15 +179,15 @@ impl TemplateView {
             window: window_words,
             cadence: words::how_often(phrases, input.cadence),
             item_count: contents.items,
-            group_count: contents.groups,
+            line_count: contents.line_count,
             entity_count: entity_count(contents),
             entity_type: entity_type(&contents.lines),
             counts: Value::from_serializable(&CleanCounts(&contents.counts)),
             sums: sums(phrases, &contents.counts),
-            items: latest_items(&contents.lines, &groups),
-            groups,
+            items: latest_items(&contents.lines, &lines),
+            lines,
             sections: Vec::new(),
-            more: OmittedCounts { groups: 0, items: 0 },
+            more: OmittedCounts { lines: 0, items: 0 },
         };
         let (lang, dir) = (phrases.tag().to_owned(), phrases.direction());
         let (tenant, brand) = (window.key.tenant.clone(), BrandView::new(brand));
@@ -196,19 +195,19 @@ impl TemplateView {
     }
 
     pub(super) fn items_of_a_line(&self) -> usize {
-        self.digest.groups.iter().map(|line| items_of(line).len()).max().unwrap_or_default()
+        self.digest.lines.iter().map(|line| items_of(line).len()).max().unwrap_or_default()
     }
 
     #[must_use]
     pub(super) fn with_items(mut self, most: usize) -> Self {
-        self.digest.groups = self.digest.groups.iter().map(|line| with_items(line, most)).collect();
+        self.digest.lines = self.digest.lines.iter().map(|line| with_items(line, most)).collect();
         self.with_sections()
     }
 
     /// Adds the rest to `more`.
     #[must_use]
     pub(super) fn with_lines(mut self, shown: usize) -> Self {
-        self.digest.groups.truncate(shown);
+        self.digest.lines.truncate(shown);
         self.with_sections()
     }
 
@@ -216,11 +215,11 @@ impl TemplateView {
     #[must_use]
     pub(super) fn with_sections(mut self) -> Self {
         let digest = &mut self.digest;
-        digest.sections = sections(&digest.groups);
-        let items: u64 = digest.groups.iter().filter_map(|line| line.get_from_path("count")?.as_u64()).sum();
-        let groups = u64::try_from(digest.groups.len()).unwrap_or(u64::MAX);
+        digest.sections = sections(&digest.lines);
+        let items: u64 = digest.lines.iter().filter_map(|line| line.get_from_path("count")?.as_u64()).sum();
+        let lines = u64::try_from(digest.lines.len()).unwrap_or(u64::MAX);
         digest.more = OmittedCounts {
-            groups: digest.group_count.saturating_sub(groups),
+            lines: digest.line_count.saturating_sub(lines),
             items: digest.item_count.saturating_sub(items),
         };
         self
@@ -232,8 +231,8 @@ fn sections(lines: &[Value]) -> Vec<LineSection> {
     for line in lines {
         let title = line.get_from_path("section").and_then(Value::as_str);
         match sections.iter_mut().find(|section| section.title.as_deref() == title) {
-            Some(section) => section.groups.push(line.clone()),
-            None => sections.push(LineSection { title: title.map(str::to_owned), groups: vec![line.clone()] }),
+            Some(section) => section.lines.push(line.clone()),
+            None => sections.push(LineSection { title: title.map(str::to_owned), lines: vec![line.clone()] }),
         }
     }
     sections
@@ -281,7 +280,7 @@ impl WindowSpan {
 }
 
 fn entity_count(contents: &DigestContents) -> Option<u64> {
-    let all_known = u64::try_from(contents.lines.len()).is_ok_and(|known| known == contents.groups);
+    let all_known = u64::try_from(contents.lines.len()).is_ok_and(|known| known == contents.line_count);
     let entities: BTreeSet<_> = contents.lines.iter().map(|group| (&group.entity_type, &group.entity_id)).collect();
     all_known.then(|| u64::try_from(entities.len()).unwrap_or(u64::MAX))
 }
@@ -295,10 +294,10 @@ fn entity_type(lines: &[DigestLine]) -> Option<String> {
 /// In characters.
 const LINE_CHARS: usize = 300;
 
-/// All fields are `None` for a tenant without its own branding.
+/// All fields are `None` without the tenant's own branding.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct BrandView {
-    /// Name familiar to recipients. Always set if there is a logo.
+    /// Familiar to recipients. Always set with a logo.
     pub name: Option<String>,
     pub logo_url: Option<String>,
     /// E.g. `#1f56c8`; dark enough for white text.

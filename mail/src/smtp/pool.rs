@@ -1,8 +1,7 @@
-//! Pool for connections to one relay, shared by the whole process. Limits how many are open, and reuses good
-//! ones.
+//! Pool for connections to one relay, shared by the whole process.
 //!
 //! A message needs a slot before it opens a connection, and keeps it until the connection is returned. So
-//! open connections, including idle ones, never exceed the slots. [`super::slots`] decides who gets a slot.
+//! open connections, including idle ones, never exceed the slots. [`super::slots`] decides who gets one.
 
 use std::{
     collections::HashMap,
@@ -114,7 +113,6 @@ impl SmtpPool {
         admitted
     }
 
-    /// Sends QUIT on every idle connection. Running attempts finish, but no new ones start.
     pub async fn close(&self) {
         let idle = {
             let mut state = self.state();
@@ -180,11 +178,11 @@ async fn tend_connections(pool: Weak<SmtpPool>) {
     }
 }
 
-/// Permission to use one connection for one message. Dropping it closes the connection.
+/// To use one connection for one message. Dropping it closes the connection.
 pub struct ConnectionSlot {
     /// Boxed because it is large and many futures hold a slot.
     connection: Option<Box<SmtpConnection>>,
-    /// `true` if taken from the idle ones, where the relay may have closed it.
+    /// Taken from the idle ones, where the relay may have closed it.
     pub(super) is_reused: bool,
     /// `None` while waiting for the slot.
     interrupted: Option<InterruptSignal>,
@@ -195,7 +193,6 @@ pub struct ConnectionSlot {
 }
 
 impl ConnectionSlot {
-    /// Limits the wait for a connection, because another relay could take the message.
     #[must_use]
     pub fn with_patience(mut self, patience: Option<Duration>) -> Self {
         self.patience = patience;
@@ -261,15 +258,18 @@ impl ConnectionSlot {
         state.slots.mark_connected(self.id, idle, Instant::now());
     }
 
-    /// Call this if the relay refuses a connection. Returns `true` if we have others, so this message can
-    /// wait for one.
+    /// Call this if the relay refuses a connection. Returns `true` if this message can wait for one of our
+    /// others.
     pub(super) fn note_refused(&mut self) -> bool {
         self.connection = None;
         let mut state = self.pool.state();
         let idle = state.idle.len();
         let others_work = state.slots.mark_refused(self.id, idle, Instant::now());
         if others_work {
-            tracing::info!(relay = %self.pool.relay, "the relay refuses one more connection while others work: fewer are used");
+            tracing::info!(
+                relay = %self.pool.relay,
+                "relay refused another connection while others work: lowered the connection limit"
+            );
         }
         others_work
     }

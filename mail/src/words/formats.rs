@@ -1,4 +1,4 @@
-//! Formats dates, times, numbers and lists with CLDR data.
+//! Dates, times, numbers and lists with CLDR data.
 
 use std::fmt::Display;
 
@@ -22,7 +22,7 @@ use unic_langid::LanguageIdentifier;
 type DateFormatter<Fields> = FixedCalendarDateTimeFormatter<Gregorian, Fields>;
 
 #[derive(Debug, thiserror::Error)]
-#[error("CLDR's data cannot be read: {0}")]
+#[error("cannot read CLDR data: {0}")]
 pub struct CldrError(String);
 
 /// Formatters with a year are for any year but the current one.
@@ -100,7 +100,7 @@ fn unreadable(error: impl Display) -> CldrError {
     CldrError(error.to_string())
 }
 
-/// Replaces no-break spaces with the one width available in every email client's fonts.
+/// Replaces no-break spaces with the one width in every email client's fonts.
 pub(super) fn plain_spaces(written: impl Display) -> String {
     let written = written.to_string();
     if written.is_ascii() { written } else { written.replace('\u{202f}', "\u{a0}") }

@@ -54,8 +54,7 @@ pub struct AuditFilter {
     #[cfg_attr(feature = "clap", arg(long, value_name = "TENANT"))]
     pub tenant: Option<String>,
     /// Only entries about this digest type
-    #[cfg_attr(feature = "clap", arg(long = "type", value_name = "TYPE"))]
-    #[serde(rename = "type")]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "TYPE"))]
     pub digest_type: Option<String>,
     /// Only entries about this user
     #[cfg_attr(feature = "clap", arg(long, value_name = "USER", requires = "tenant"))]
@@ -80,7 +79,7 @@ pub struct AuditFilter {
     pub page: PageRequest<AuditPlace>,
 }
 
-/// Who made a change. A single word in SQL, JSON and on the command line.
+/// Who made a change: a single word in SQL, JSON and on the command line.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(from = "String")]
 pub enum AuditActor {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::{Key, key::ESCAPED, limits::InvalidField, records::PageRequest};
 
-/// The first run in the chain of runs, and the letter's number.
+/// The first run in the chain, and the letter's number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeadLetterId {
     pub run_id: String,
@@ -77,14 +77,14 @@ impl DeadLetterRecord {
         Key::from_workflow_id(&self.workflow_id).ok()
     }
 
-    /// Quotes any other workflow id, because it may contain control characters.
+    /// Quotes any other workflow id, which may contain control characters.
     #[must_use]
     pub fn receiver(&self) -> String {
         self.key().map_or_else(|| format!("{:?}", self.workflow_id), |key| key.to_string())
     }
 }
 
-/// May contain email addresses, so this should not be logged.
+/// Do not log this: may contain email addresses.
 #[derive(Clone, PartialEq, Eq)]
 pub struct KeptLetter {
     pub record: DeadLetterRecord,
@@ -117,8 +117,7 @@ pub struct DeadLetterFilter {
     #[cfg_attr(feature = "clap", arg(long, value_name = "TENANT"))]
     pub tenant: Option<String>,
     /// Only letters to keys of this digest type
-    #[cfg_attr(feature = "clap", arg(long = "type", value_name = "TYPE"))]
-    #[serde(rename = "type")]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "TYPE"))]
     pub digest_type: Option<String>,
     /// Only letters to keys of this user
     #[cfg_attr(feature = "clap", arg(long, value_name = "USER", requires = "tenant"))]
@@ -222,10 +221,9 @@ pub struct KeptWebhookLetter {
     pub head: String,
 }
 
-/// Sort position of a letter: time, relay, SHA-256.
+/// Sort position: time, relay, SHA-256.
 pub type WebhookLetterPlace = (Timestamp, String, String);
 
-/// The latest comes first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WebhookLetterFilter {
     /// Inclusive.

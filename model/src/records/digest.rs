@@ -24,7 +24,6 @@ closed_set! {
 }
 
 impl DigestState {
-    /// Returns `true` if the digest has neither a message nor an outcome.
     #[must_use]
     pub const fn takes_events(self) -> bool {
         matches!(self, Self::Open | Self::Claimed)
@@ -75,7 +74,6 @@ impl DigestRecord {
         matches!(self.state, DigestState::Claimed | DigestState::Rendered) && self.due_at < now
     }
 
-    /// The reasons for the due time, in order.
     pub fn plan_steps(&self) -> impl Iterator<Item = &str> {
         self.plan_why.split(THEN).filter(|step| !step.is_empty())
     }
@@ -98,8 +96,7 @@ pub struct DigestFilter {
     #[cfg_attr(feature = "clap", arg(long, value_name = "TENANT"))]
     pub tenant: Option<String>,
     /// Only digests of this type
-    #[cfg_attr(feature = "clap", arg(long = "type", value_name = "TYPE"))]
-    #[serde(rename = "type")]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "TYPE"))]
     pub digest_type: Option<String>,
     /// Only digests of this user
     #[cfg_attr(feature = "clap", arg(long, value_name = "USER", requires = "tenant"))]
@@ -162,8 +159,8 @@ closed_set! {
 }
 
 impl EventExclusion {
-    /// An extra digest, which ends immediately and sends nothing. This way, the ledger has each excluded
-    /// event with the reason (rule 1).
+    /// An extra digest, which ends immediately and sends nothing, so the ledger has each excluded event with
+    /// the reason (rule 1).
     #[must_use]
     pub fn digest_id(self, window: &Window) -> Uuid {
         Uuid::new_v5(&window.digest_id, self.name().as_bytes())

@@ -47,7 +47,6 @@ impl OutboxMessage {
         self.origin.tenant()
     }
 
-    /// The key, for a digest's message.
     #[must_use]
     pub const fn key(&self) -> Option<&Key> {
         match &self.origin {
@@ -170,7 +169,7 @@ impl MessageRecord {
     }
 }
 
-/// Sort position of a message: when it was created, then its id.
+/// Sort position: creation time, then id.
 pub type MessagePlace = (Timestamp, Uuid);
 
 /// A filter of messages, the latest first. What is `None` selects all.
@@ -246,24 +245,19 @@ pub enum AttemptStart {
     /// The message or its digest already has an outcome.
     Closed(WindowEnd),
     /// An attempt is past the final dot, and its reply may still arrive.
-    AwaitsReply {
-        number: u32,
-        /// When we stop waiting for the reply.
-        until: Timestamp,
-    },
+    AwaitsReply { number: u32, until: Timestamp },
 }
 
-/// No outcome and no attempt past the final dot, so it can still be rendered again (rule 60).
+/// Without an outcome or an attempt past the final dot, so it can still be rendered again (rule 60).
 #[derive(Clone, PartialEq, Eq)]
 pub struct WaitingMessage {
     pub message: OutboxMessage,
     /// See [`FirstAttempt::epoch`].
     pub epoch: u64,
-    /// The next attempt is not the first.
     pub attempted: bool,
     /// A relay rejected a longer version.
     pub shortened: bool,
-    /// Do not send: a retract covers an event, or the digest has different events now.
+    /// Do not send: a retract covers an event, or the digest's events have changed.
     pub outdated: bool,
     /// Since then we could not render it, because its recipient or digest type is unknown.
     pub missing_since: Option<Timestamp>,
@@ -279,7 +273,7 @@ pub struct RemovedEvents {
     pub epoch: u64,
 }
 
-/// The ledger records it at the final dot, or when it ends before.
+/// Recorded at the final dot, or when it ends before.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FirstAttempt {
     pub message: Uuid,
@@ -287,7 +281,7 @@ pub struct FirstAttempt {
     pub begun_at: Timestamp,
     /// How often the message was reopened, taken back or rendered again. A higher epoch fences the attempt.
     pub epoch: u64,
-    /// Distinguishes this from any other first attempt.
+    /// Distinguishes this from other first attempts.
     pub nonce: Uuid,
 }
 

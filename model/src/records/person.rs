@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::records::{PageRequest, Preferences, Recipient, Suppression, SuppressionReason};
 
-/// An id this person has or had, and when renames gave it to them and took it away.
+/// An id this person has or had, and when renames gave and took it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldId {
     pub user: String,
@@ -24,7 +24,7 @@ pub type RecipientPlace = (String, String);
 
 pub type KeyPlace = (String, String, String);
 
-/// Position among the rows about one person: a time or a number, then an id.
+/// Position among a person's rows: a time or a number, then an id.
 pub type RowPlace = (i64, String);
 
 /// A filter of recipients, by tenant and user. What is `None` selects all.
@@ -58,7 +58,7 @@ pub struct ListedRecipient {
     pub suppressed: Option<SuppressionReason>,
 }
 
-/// A person's data outside the ledger. This includes email addresses: never log it.
+/// A person's data outside the ledger, including email addresses: never log it.
 #[derive(Clone, Default, PartialEq, Eq, Serialize)]
 pub struct PersonRecord {
     pub recipient: Option<Recipient>,
@@ -66,7 +66,7 @@ pub struct PersonRecord {
     pub consents: Vec<PersonsConsent>,
     pub readings: Vec<PersonsReading>,
     pub suppressions: Vec<Suppression>,
-    /// From the directory and from all messages sent, spelt as in suppressions.
+    /// From the directory and all messages sent, in suppression spelling.
     pub addresses: BTreeSet<String>,
     /// In any row except the audit trail, configured or not.
     pub digest_types: BTreeSet<String>,
@@ -80,7 +80,7 @@ impl PersonRecord {
         self.recipient.is_none() && self.addresses.is_empty() && self.digest_types.is_empty()
     }
 
-    /// Returns `true` if the id reaches nobody and nobody chose anything under it. Events alone do not make a
+    /// Returns `true` if the id reaches nobody and nobody chose anything under it. Events alone make no
     /// person.
     #[must_use]
     pub fn is_free(&self) -> bool {
@@ -88,7 +88,7 @@ impl PersonRecord {
     }
 }
 
-/// Merges the data held under another name of the tenant. The first directory row wins.
+/// Merges data under another name of the tenant. The first directory row wins.
 impl AddAssign for PersonRecord {
     fn add_assign(&mut self, more: Self) {
         self.recipient = self.recipient.take().or(more.recipient);
@@ -119,9 +119,9 @@ pub struct PersonsConsent {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PersonsReading {
     pub digest_type: String,
-    /// Only openings and clicks by a person.
+    /// Only opens and clicks by a person.
     pub read_at: Option<Timestamp>,
-    /// Also includes those where no header shows if it was a person or a machine.
+    /// Also includes those where no header distinguishes person and machine.
     pub sign_at: Timestamp,
 }
 
@@ -221,7 +221,7 @@ closed_set! {
 }
 
 closed_set! {
-    /// Data that may depend on a name. The set's names are written after a count, e.g. `2 unsubscribed`.
+    /// Data that may depend on a name. Sets are written after a count, e.g. `2 unsubscribed`.
     pub enum DependentKind {
         Withdrawn = "unsubscribed",
         Chosen = "with choices",
@@ -229,9 +229,9 @@ closed_set! {
         Paused = "paused",
         Suppressed = "suppressed",
         Undelivered = "digests without an end",
-        /// A circuit breaker that stays open until an operator closes it.
+        /// Stays open until an operator closes it.
         Broken = "open breaker",
-        Waiting = "notices that wait",
+        Waiting = "webhook events that wait",
     }
 }
 
@@ -242,7 +242,6 @@ pub struct StoredName {
     pub has: BTreeMap<DependentKind, u64>,
 }
 
-/// For example `2 unsubscribed, 1 suppressed`.
 impl fmt::Display for StoredName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let there: Vec<_> = self.has.iter().map(|(what, count)| format!("{count} {what}")).collect();

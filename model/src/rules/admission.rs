@@ -1,4 +1,5 @@
-//! Admission: decides from the facts and the time if a due window may become a digest now.
+//! Admission: decides from the facts and the time if a due window may become a digest
+//! now (rules 28 and 33).
 
 use std::time::Duration;
 
@@ -11,14 +12,14 @@ use crate::{
         deadline::DeadlineTiming,
         effective::{EffectiveSettings, consent_or_suppression_block},
         limit::outlasts_slot,
-        pause, plan,
+        pause, plan, urgent,
     },
     settings::{DigestSettings, FrequencyLimits, OverLimit},
     step::{ClaimInput, ExhaustedLimit, PauseWait},
     window::{DigestOutcome, WaitReason, Window, WindowEnd},
 };
 
-/// Gives up on a window if its recipient or digest type stays unknown for this long (rule 33).
+/// Gives up on a window whose recipient or digest type stays unknown for this long (rule 33).
 pub const UNKNOWN_AFTER: Duration = Duration::from_hours(7 * 24);
 const FIRST_BACKOFF: SignedDuration = SignedDuration::from_mins(1);
 const LONGEST_BACKOFF: SignedDuration = SignedDuration::from_hours(1);
@@ -97,7 +98,8 @@ pub fn admit(
         return AdmissionDecision::Admitted;
     }
     match check_deferrals(settings, limits, facts, input, &effective, now) {
-        AdmissionDecision::Later { until, why, .. } if input.urgent => admit_urgent(facts, until, why, now),
+        AdmissionDecision::Later { until, why, .. } if input.urgent => urgent::shorten_wait(facts, until, why, now)
+            .map_or(AdmissionDecision::Admitted, |(until, why)| AdmissionDecision::later(until, why)),
         admission => admission,
     }
 }
@@ -115,7 +117,7 @@ pub fn admit_without_table(facts: &KeyFacts, input: &ClaimInput, now: Timestamp)
     wait_for_table(&input.window.key.digest_type, input.unknown_since, now).into()
 }
 
-/// `since` is `None` if the recipient is missing only now.
+/// `since` is `None` if the recipient is only missing now.
 #[must_use]
 pub fn wait_for_recipient(why: Option<&str>, since: Option<Timestamp>, now: Timestamp) -> MissingDecision {
     let (end, why) = match why {
@@ -128,7 +130,7 @@ pub fn wait_for_recipient(why: Option<&str>, since: Option<Timestamp>, now: Time
     wait_or_end(since, end, why.to_owned(), now)
 }
 
-/// `since` is `None` if the digest type is missing only now.
+/// `since` is `None` if the digest type is only missing now.
 #[must_use]
 pub fn wait_for_table(digest_type: &str, since: Option<Timestamp>, now: Timestamp) -> MissingDecision {
     let why = plan::missing_table(digest_type);
@@ -197,20 +199,9 @@ fn check_deferrals(
     }
 }
 
-/// Admits an urgent event one minute after the last digest, or at `until` if this is earlier.
-fn admit_urgent(facts: &KeyFacts, until: Timestamp, why: String, now: Timestamp) -> AdmissionDecision {
-    match plan::urgent_again_at(facts).filter(|at| *at > now) {
-        None => AdmissionDecision::Admitted,
-        Some(again) if again < until => {
-            AdmissionDecision::later(again, format!("urgent, a minute after the last digest -> {again:.0}"))
-        }
-        Some(_) => AdmissionDecision::later(until, why),
-    }
-}
-
 /// Decides about a window over the recipient's cap, whose oldest digest counts from `oldest` (rule 13). The
-/// second time, we should not wait for its time of day: otherwise a type with an earlier slot would always
-/// come first.
+/// second time, it does not wait for its time of day: otherwise a type with an earlier slot would always come
+/// first.
 #[must_use]
 pub fn decide_capped(
     settings: &DigestSettings,

@@ -14,21 +14,21 @@ use crate::{
 };
 
 const ACTORS: usize = 3;
-/// A line's items are made from this many recent events. Older ones are only counted.
+/// A line's items come from this many recent events. Older ones are only counted.
 pub const RECENT_EVENTS: u32 = 20;
 
-/// Returns the contents that the store would read for these events, which must have different ids. Times are
-/// cut to milliseconds, as in the store.
+/// The contents the store would read for these events, which must have different ids. Times are cut to
+/// milliseconds, as in the store.
 #[must_use]
 pub fn digest_contents(events: &[Event], claimed_at: Timestamp, shown: DisplayLimits<'_>) -> DigestContents {
-    let mut groups: HashMap<_, LineEvents<'_>> = HashMap::new();
+    let mut lines_by_key: HashMap<_, LineEvents<'_>> = HashMap::new();
     let mut counts = CountSums::default();
     for event in events {
         let identity = (&*event.category, &*event.entity_type, &*event.entity_id);
-        groups.entry(identity).or_default().add(event);
+        lines_by_key.entry(identity).or_default().add(event);
         counts.add(event);
     }
-    let mut lines: Vec<_> = groups.into_iter().collect();
+    let mut lines: Vec<_> = lines_by_key.into_iter().collect();
     lines.sort_unstable_by_key(|(identity, line)| {
         let priority = shown.priority(identity.0);
         (Reverse(priority), Reverse(line.events.len()), Reverse(line.last_at), *identity)
@@ -36,9 +36,9 @@ pub fn digest_contents(events: &[Event], claimed_at: Timestamp, shown: DisplayLi
     DigestContents {
         claimed_at: Some(truncate_millis(claimed_at)),
         items: events.len() as u64,
-        groups: lines.len() as u64,
+        line_count: lines.len() as u64,
         counts: counts.capped(),
-        lines: lines.into_iter().take(shown.groups as usize).filter_map(|(_, line)| line.group(shown)).collect(),
+        lines: lines.into_iter().take(shown.lines as usize).filter_map(|(_, line)| line.shown_line(shown)).collect(),
     }
 }
 
@@ -50,7 +50,7 @@ pub struct RecentEvent<'a> {
 }
 
 /// Folds a line's recent events, latest first, into at most `most` items. Events that read the same become
-/// one item, in the place of the latest (rule 20).
+/// one item, in the latest's place (rule 20).
 #[must_use]
 pub fn fold_items<'a>(recent: impl IntoIterator<Item = RecentEvent<'a>>, most: u32) -> Vec<LineItem> {
     let mut folded: Vec<(_, RecentEvent<'_>, u64)> = Vec::new();
@@ -91,7 +91,7 @@ impl<'a> LineEvents<'a> {
         }
     }
 
-    fn group(mut self, shown: DisplayLimits<'_>) -> Option<DigestLine> {
+    fn shown_line(mut self, shown: DisplayLimits<'_>) -> Option<DigestLine> {
         self.events.sort_unstable_by(|one, other| rank(other).cmp(&rank(one)));
         let (first, latest) = (*self.events.last()?, *self.events.first()?);
         let actor_count = self.actors.len() as u64;

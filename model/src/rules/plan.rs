@@ -1,4 +1,5 @@
-//! Plans a window: computes its deadline from the digest type, the recipient and the events so far.
+//! Plans a window: computes its deadline from the digest type, the recipient and the events so
+//! far (rules 9, 17 and 18).
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use crate::{
         effective::{EffectiveSettings, SendBlock, consent_or_suppression_block},
         pause,
         promise::{self, RetimeDecision},
-        spread,
+        spread, urgent,
     },
     settings::{DigestSettings, FrequencyLimits},
     step::{DeadlineInputs, EventOrigin, Plan, PlanInput},
@@ -24,9 +25,6 @@ use crate::{
 /// A preference change this close to the deadline only affects the next window (rule 15). At most half the
 /// window's length.
 pub const GRACE: Duration = Duration::from_mins(15);
-
-/// Minimum time between two digests of a key made due by urgent events (rule 14).
-pub const URGENT_EVERY: SignedDuration = SignedDuration::from_mins(1);
 
 /// Plans a new window, or updates an open one. `known` are its events in the ledger. `limits` are today's; a
 /// window keeps its own unless an operator re-times it (rule 16).
@@ -91,7 +89,7 @@ pub fn plan_window(
         ),
         _ => new_deadline(settings, facts, input, &effective, &timing, plan),
     };
-    expedite(plan, facts, &input.signs)
+    urgent::expedite(plan, facts, &input.signs)
 }
 
 /// Plans while the digest type is not configured. An open window keeps its deadline. A new one is due
@@ -224,8 +222,7 @@ fn new_deadline(
     Plan { due_at: at, why, max_events: limit.or(settings.max_events), slide, ..plan }
 }
 
-/// Returns when the cadence starts to count. Slots before its choice do not count, because we never announced
-/// them.
+/// When the cadence starts to count. Slots before its choice do not, because we never announced them.
 pub(super) fn counts_from(
     cadence: &Cadence,
     facts: &KeyFacts,
@@ -238,8 +235,8 @@ pub(super) fn counts_from(
     promise::after_served(cadence, facts, effective, from)
 }
 
-/// Returns the immediate cadence replacing the configured one: for the first event after a silence, or
-/// because of a category's delay. An adapted cadence is not replaced, because this recipient opens nothing.
+/// The immediate cadence replacing the configured one: for the first event after a silence, or because of a
+/// category's delay. An adapted cadence is not replaced, because this recipient opens nothing.
 fn immediate_cadence(
     settings: &DigestSettings,
     facts: &KeyFacts,
@@ -261,23 +258,6 @@ fn immediate_cadence(
     let category = input.signs.category.as_ref().filter(|_| immediate)?;
     let delay = settings.delay.get(category)?;
     Some((Cadence::After(*delay), format!("{category} may wait {}", words::format_duration(*delay))))
-}
-
-/// Brings the deadline forward for an urgent event, past spread, quiet hours and throttle (rule 14). All
-/// collected events go along.
-fn expedite(plan: Plan, facts: &KeyFacts, signs: &DeadlineInputs) -> Plan {
-    let Some(urgent_at) = signs.urgent_at else { return plan };
-    let (at, why) = match urgent_again_at(facts).filter(|at| *at > urgent_at) {
-        Some(at) => (at, format!("urgent, a minute after the last digest -> {at:.0}")),
-        None => (urgent_at, format!("urgent -> {urgent_at:.0}")),
-    };
-    let plan = Plan { urgent: true, ..plan };
-    if at < plan.due_at { Plan { due_at: at, why, max_events: None, ..plan } } else { plan }
-}
-
-#[must_use]
-pub fn urgent_again_at(facts: &KeyFacts) -> Option<Timestamp> {
-    facts.last_sent_at.map(|last| last.saturating_add(URGENT_EVERY).unwrap_or(Timestamp::MAX))
 }
 
 #[cfg(test)]

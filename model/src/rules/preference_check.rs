@@ -1,4 +1,4 @@
-//! Validates a recipient's preferences against the digest type.
+//! Validates a recipient's preferences.
 
 use jiff::Timestamp;
 
@@ -13,8 +13,8 @@ use crate::{
 /// Limit for quiet times and for categories turned off, because every plan reads them.
 const MOST: usize = 100;
 
-/// Validates `chosen`. Values unchanged since `before` stay valid (e.g. a cadence no longer offered, a
-/// removed zone, a past pause), so that the recipient will still be able to change the rest.
+/// Validates `chosen` against the digest type. Values unchanged since `before` stay valid (e.g. a cadence no
+/// longer offered, a removed zone, a past pause), so the recipient can still change the rest.
 ///
 /// # Errors
 /// Names the first invalid field and a valid alternative.
@@ -81,7 +81,7 @@ fn quiet(times: &[String]) -> Result<(), InvalidField> {
     let times = times.iter().map(parsed).collect::<Result<_, _>>()?;
     QuietHours::new(times).map(|_| ()).map_err(|_| InvalidField {
         field: "quiet".to_owned(),
-        problem: "covers the whole week, and no mail could ever go out; leave some time".to_owned(),
+        problem: "covers the whole week, so no email could ever be sent; leave some time".to_owned(),
     })
 }
 

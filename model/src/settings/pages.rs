@@ -6,8 +6,7 @@ use percent_encoding::utf8_percent_encode;
 
 use crate::{UnsubscribeLink, key::ESCAPED};
 
-/// Maximum length of a URL in a header. With the rest of its line it must stay below the 998 octets of RFC
-/// 5322.
+/// Maximum length of a URL in a header. Its line must stay below the 998 octets of RFC 5322.
 pub(super) const HEADER_CHARS: usize = 900;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,14 +20,14 @@ pub struct RecipientPages {
 pub struct PageUrl(String);
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{{{0}}} is not a placeholder; there are {{tenant}}, {{type}}, {{user}} and {{token}}")]
+#[error("{{{0}}} is not a placeholder; use {{tenant}}, {{digest_type}}, {{user}} and {{token}}")]
 pub struct UnknownPlaceholder(String);
 
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct RecipientLinks {
-    /// A page for unsubscribing; also accepts one-click POST requests (RFC 8058).
+    /// Also accepts one-click POST requests (RFC 8058).
     pub unsubscribe_url: Option<String>,
-    /// A `mailto:` URI for unsubscribing, because some clients do not POST.
+    /// A `mailto:` URI, because some clients do not POST.
     pub unsubscribe_mailto: Option<String>,
     pub preferences_url: Option<String>,
     pub view_url: Option<String>,
@@ -40,13 +39,14 @@ impl PageUrl {
         self.0.contains("{token}")
     }
 
-    /// Fills in the placeholders. Values are percent-encoded, so they cannot add another placeholder.
+    /// Values are percent-encoded, so they cannot add another placeholder.
     pub(super) fn fill_placeholders(&self, link: &UnsubscribeLink, user: &str, token: &str) -> String {
         let digest_type = match link {
             UnsubscribeLink::Unsubscribe { key, .. } => &key.digest_type,
             UnsubscribeLink::Suppress { .. } => "",
         };
-        let values = [("{tenant}", link.tenant()), ("{type}", digest_type), ("{user}", user), ("{token}", token)];
+        let values =
+            [("{tenant}", link.tenant()), ("{digest_type}", digest_type), ("{user}", user), ("{token}", token)];
         values.into_iter().fold(self.0.clone(), |url, (placeholder, value)| {
             url.replace(placeholder, &utf8_percent_encode(value, ESCAPED).to_string())
         })
@@ -59,7 +59,7 @@ impl FromStr for PageUrl {
     fn from_str(text: &str) -> Result<Self, UnknownPlaceholder> {
         for rest in text.split('{').skip(1) {
             let name = rest.split('}').next().unwrap_or_default();
-            if !rest.contains('}') || !["tenant", "type", "user", "token"].contains(&name) {
+            if !rest.contains('}') || !["tenant", "digest_type", "user", "token"].contains(&name) {
                 return Err(UnknownPlaceholder(name.to_owned()));
             }
         }
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn values_are_encoded_and_fill_no_other_placeholder() {
-        let page: PageUrl = "https://app.example/{tenant}/{type}?u={user}&t={token}".parse().unwrap();
+        let page: PageUrl = "https://app.example/{tenant}/{digest_type}?u={user}&t={token}".parse().unwrap();
         let filled = page.fill_placeholders(&link("a&b={token}", "ü/?#"), "ü/?#", TOKEN);
         assert_eq!(filled, format!("https://app.example/a%26b%3D%7Btoken%7D/activity?u=%C3%BC%2F%3F%23&t={TOKEN}"));
     }
@@ -102,7 +102,7 @@ mod tests {
     fn an_unknown_placeholder_is_named() {
         for wrong in ["https://a.example/{id}", "https://a.example/{token", "https://a.example/{}"] {
             let error = wrong.parse::<PageUrl>().unwrap_err().to_string();
-            assert!(error.contains("is not a placeholder; there are {tenant}, {type}, {user} and {token}"), "{error}");
+            assert!(error.contains("is not a placeholder; use {tenant}, {digest_type}, {user} and {token}"), "{error}");
         }
         assert!("https://a.example/{token}/{token}".parse::<PageUrl>().unwrap().has_token());
     }
@@ -169,7 +169,7 @@ mod tests {
     fn pages_of_ones_own_replace_the_gateways() {
         let pages = RecipientPages {
             public_url: Some("https://mail.example".into()),
-            unsubscribe: Some("https://app.example/u/{type}?t={token}".parse().unwrap()),
+            unsubscribe: Some("https://app.example/u/{digest_type}?t={token}".parse().unwrap()),
             preferences: Some("https://app.example/{user}".parse().unwrap()),
         };
         let settings = settings(pages, false);

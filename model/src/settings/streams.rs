@@ -3,14 +3,8 @@
 
 use std::{fmt, time::Duration};
 
+use super::retry_delays::RETRY_DELAYS;
 use crate::{EmailAddress, Provider, RelayUrl, link_keys::TOKEN_CHARS};
-
-/// Default delays after the first, second, ... failed attempt, i.e. six attempts in total.
-pub const RETRY_DELAYS: [Duration; 5] = [minutes(1), minutes(5), minutes(30), minutes(120), minutes(480)];
-
-const fn minutes(count: u64) -> Duration {
-    Duration::from_secs(60 * count)
-}
 
 #[derive(Clone, Debug)]
 pub struct DeliveryStreams {
@@ -39,7 +33,7 @@ impl DeliveryStreams {
 pub struct StreamSettings {
     /// Relay names in order of preference; at least one.
     pub relays: Vec<String>,
-    /// Delays after the first, second, ... failed attempt. There is one more attempt than delays (rule 25).
+    /// Delays after the first, second, ... failed attempt: one less than attempts (rule 25).
     pub retry_delays: Vec<Duration>,
     pub guarantee: DeliveryGuarantee,
     pub sender: SenderIdentity,
@@ -92,20 +86,6 @@ impl StreamSettings {
     fn sends_from(&self, address: &str) -> bool {
         self.sender.address.to_string().eq_ignore_ascii_case(address)
     }
-
-    /// Returns the longest delay between two attempts; the default schedule's if there is only one attempt.
-    #[must_use]
-    pub fn longest_wait(&self) -> Duration {
-        let schedule = if self.retry_delays.is_empty() { &RETRY_DELAYS[..] } else { &self.retry_delays };
-        schedule.iter().copied().max().unwrap_or_default()
-    }
-
-    /// Returns the delay after a failed attempt; `attempt` counts from 1. `None` after the last one.
-    #[must_use]
-    pub fn retry_delay(&self, attempt: u32) -> Option<Duration> {
-        let index = usize::try_from(attempt.checked_sub(1)?).ok()?;
-        self.retry_delays.get(index).copied()
-    }
 }
 
 #[derive(Clone, Debug)]
@@ -116,7 +96,7 @@ pub struct SenderIdentity {
     pub domain: String,
 }
 
-/// An address for bounce reports. We insert a token after `local` to identify the returned message (VERP).
+/// For bounce reports. A token after `local` identifies the returned message (VERP).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReturnPath {
     /// The part before `+` and the token.
@@ -125,7 +105,7 @@ pub struct ReturnPath {
 }
 
 impl ReturnPath {
-    /// Maximum length of `local` in bytes: with `+` and the token it may use the 64 of RFC 5321.
+    /// In bytes: with `+` and the token, at most the 64 of RFC 5321.
     pub const LOCAL_BYTES: usize = 64 - 1 - TOKEN_CHARS;
 }
 
@@ -136,7 +116,7 @@ impl fmt::Display for ReturnPath {
 }
 
 closed_set! {
-    /// How a stream treats an ambiguous attempt (rule 26).
+    /// How to treat an ambiguous attempt (rule 26).
     #[derive(Default)]
     pub enum DeliveryGuarantee {
         /// Send the message again: a recipient may get it twice.
@@ -202,7 +182,6 @@ impl fmt::Display for MessageRate {
 }
 
 closed_set! {
-    /// The time unit of a [`MessageRate`].
     pub enum RateUnit {
         Second = "s",
         Minute = "m",

@@ -38,13 +38,13 @@ metrics_table! {
         refused_contents: Gauge, "Events of the last 24 hours with other content under a known id, which are in no message";
         suppressions: Family<ReasonLabels, Gauge>, "Suppressed addresses, at most a million";
         delivery_events: Family<ReportLabels, Counter>, "Delivery events that reached the store since this worker started";
-        waiting_notices: Family<SubscriptionLabels, Gauge>, "Notices that wait for their delivery, at most 100,000";
-        oldest_notice: Family<SubscriptionLabels, SecondsGauge>, "Age of the oldest notice that waits", Seconds;
-        dead_notices: Family<SubscriptionLabels, Gauge>, "Notices that were not delivered within 24 hours, at most 100,000";
+        waiting_webhook_events: Family<SubscriptionLabels, Gauge>, "Webhook events that wait for their delivery, at most 100,000";
+        oldest_webhook_event: Family<SubscriptionLabels, SecondsGauge>, "Age of the oldest webhook event that waits", Seconds;
+        dead_webhook_events: Family<SubscriptionLabels, Gauge>, "Webhook events that were not delivered within 24 hours, at most 100,000";
         task_queue_backlog: Family<QueueLabels, Gauge>, "Tasks that wait for a worker";
         task_queue_backlog_age: Family<QueueLabels, SecondsGauge>, "Age of the oldest task that waits for a worker", Seconds;
         task_queue_pollers: Family<QueueLabels, Gauge>, "Pollers in the last minutes";
-        relay_open: Family<RelayLabels, Gauge>, "Whether the relay is left alone";
+        relay_open: Family<RelayLabels, Gauge>, "Whether the relay's circuit breaker is open";
         poller_last_success_timestamp: Family<SourceLabels, SecondsGauge>, "The time of the poller's last success", Seconds;
     }
 }
@@ -85,7 +85,7 @@ impl FleetMetrics {
         self.set_suppressions(&[]);
         self.troubled_runs(&[]);
         self.set_differences(&[]);
-        self.set_notices(&BTreeSet::new(), &[], Timestamp::UNIX_EPOCH);
+        self.set_webhook_events(&BTreeSet::new(), &[], Timestamp::UNIX_EPOCH);
         for relay in settings.relays.keys().map(String::as_str).chain([OTHER]) {
             for kind in ReportKind::ALL {
                 drop(self.delivery_events.get_or_create(&report_labels(settings, relay, kind.name())));
@@ -105,7 +105,7 @@ impl FleetMetrics {
             for name in digest_types(settings) {
                 let DigestBacklog { undelivered, overdue, oldest } =
                     waiting.get(&(tenant.clone(), name.clone())).copied().unwrap_or_default();
-                let of = TenantLabels { tenant: tenant.clone(), r#type: name };
+                let of = TenantLabels { tenant: tenant.clone(), digest_type: name };
                 self.undelivered_digests.get_or_create(&of).set(gauge_value(undelivered));
                 self.overdue_digests.get_or_create(&of).set(gauge_value(overdue));
                 self.oldest_overdue.get_or_create(&of).set(oldest);
@@ -148,14 +148,14 @@ impl FleetMetrics {
         self.last_upkeep_timestamp.set(ended_at.as_duration().as_secs_f64());
     }
 
-    pub fn set_notices(&self, subscriptions: &BTreeSet<String>, states: &[SubscriptionState], now: Timestamp) {
-        let backlogs = sum_notices(subscriptions, states, now);
+    pub fn set_webhook_events(&self, subscriptions: &BTreeSet<String>, states: &[SubscriptionState], now: Timestamp) {
+        let backlogs = sum_webhook_events(subscriptions, states, now);
         for name in subscriptions.iter().map(String::as_str).chain([OTHER]) {
             let NoticeBacklog { waiting, oldest, dead } = backlogs.get(name).copied().unwrap_or_default();
             let of = SubscriptionLabels { subscription: name.to_owned() };
-            self.waiting_notices.get_or_create(&of).set(gauge_value(waiting));
-            self.oldest_notice.get_or_create(&of).set(oldest);
-            self.dead_notices.get_or_create(&of).set(gauge_value(dead));
+            self.waiting_webhook_events.get_or_create(&of).set(gauge_value(waiting));
+            self.oldest_webhook_event.get_or_create(&of).set(oldest);
+            self.dead_webhook_events.get_or_create(&of).set(gauge_value(dead));
         }
     }
 
@@ -224,7 +224,7 @@ fn sum_digests(
     waiting
 }
 
-fn sum_notices<'a>(
+fn sum_webhook_events<'a>(
     subscriptions: &'a BTreeSet<String>,
     states: &[SubscriptionState],
     now: Timestamp,
@@ -305,7 +305,7 @@ mod tests {
         let configured = ["crm", "erp"].map(str::to_owned).into();
         let backlog = |waiting, oldest, dead| NoticeBacklog { waiting, oldest, dead };
         assert_eq!(
-            sum_notices(&configured, &states, now),
+            sum_webhook_events(&configured, &states, now),
             BTreeMap::from(
                 [("crm", backlog(2, 100.0, 0)), ("erp", backlog(0, 0.0, 3)), (OTHER, backlog(1, 600.0, 9)),]
             )

@@ -7,13 +7,13 @@ pub const OTHER: &str = "other";
 
 metric_labels! {
     pub struct DirectoryLabels { result: &'static str }
-    pub struct SeenLabels { r#type: String, result: &'static str }
+    pub struct SeenLabels { digest_type: String, result: &'static str }
     pub struct AttemptLabels { relay: String, class: &'static str }
-    pub struct NoticeLabels { subscription: String, result: &'static str }
-    pub struct OutcomeLabels { r#type: String, outcome: &'static str }
+    pub struct DeliveryLabels { subscription: String, result: &'static str }
+    pub struct OutcomeLabels { digest_type: String, outcome: &'static str }
     pub struct AspectLabels { aspect: &'static str }
-    pub struct TypeLabels { r#type: String }
-    pub struct TenantLabels { tenant: String, r#type: String }
+    pub struct TypeLabels { digest_type: String }
+    pub struct TenantLabels { tenant: String, digest_type: String }
     pub struct ReportLabels { relay: String, provider: &'static str, kind: &'static str }
     pub struct ReasonLabels { reason: &'static str }
     pub struct SubscriptionLabels { subscription: String }

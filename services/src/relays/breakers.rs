@@ -83,10 +83,10 @@ pub(super) fn report(name: &str, before: &CircuitBreaker, after: &CircuitBreaker
     match (&before.open, &after.open) {
         (_, Some(open)) if open.probe.is_none() && before.open.as_ref().is_none_or(|was| was.times < open.times) => {
             let (cause, why, until) = (open.cause.name(), &open.why, open.until);
-            tracing::error!(alert = %AlertName::RelayOpen, relay, tenant, cause, why, %until, times = open.times, "a relay is left alone");
+            tracing::error!(alert = %AlertName::RelayOpen, relay, tenant, cause, why, %until, times = open.times, "circuit breaker opened for relay");
         }
         (Some(open), None) => {
-            tracing::warn!(alert = %AlertName::RelayClosed, relay, tenant, cause = open.cause.name(), "a relay works again");
+            tracing::warn!(alert = %AlertName::RelayClosed, relay, tenant, cause = open.cause.name(), "circuit breaker closed for relay");
         }
         _ => {}
     }
@@ -108,6 +108,6 @@ pub async fn count_reports(
         })
     };
     if let Err(error) = update_stored(store, &RelaysToday::from_settings(settings), &name, None, now, counted).await {
-        tracing::warn!(relay, tenant, reports, %error, "reports about a tenant's mail cannot be counted");
+        tracing::warn!(relay, tenant, reports, %error, "cannot count delivery reports of tenant");
     }
 }

@@ -39,7 +39,7 @@ pub struct RelayView<'a> {
 enum BreakerState {
     /// Mail goes.
     Closed,
-    /// It is left alone.
+    /// The circuit breaker is open.
     Open {
         cause: &'static str,
         why: String,
@@ -163,14 +163,14 @@ impl fmt::Display for RelayView<'_> {
             }
             BreakerState::Closed => f.write_str("in use")?,
             BreakerState::Open { cause, why, since, until } => {
-                write!(f, "left alone since {since:.0}, {cause}: {why}; ")?;
+                write!(f, "circuit breaker open since {since:.0}, {cause}: {why}; ")?;
                 match until {
                     Some(until) => write!(f, "one message tries it at {until:.0}")?,
                     None => write!(f, "until `tidings relays close {closing}`")?,
                 }
             }
             BreakerState::HalfOpen { cause, why, since, message } => {
-                write!(f, "left alone since {since:.0}, {cause}: {why}; ")?;
+                write!(f, "circuit breaker open since {since:.0}, {cause}: {why}; ")?;
                 match message {
                     Some(message) => write!(f, "message {message} tries it")?,
                     None => f.write_str("the next message tries it")?,

@@ -1,4 +1,4 @@
-//! Events that are excluded from messages: retracted ones, and those of a category that the recipient turned off.
+//! Events excluded from messages: retracted, or in a category the recipient turned off.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -34,7 +34,7 @@ async fn retract(bench: &Bench, retracts: &[Retract]) {
     bench.store.put_retracts(&key("ann"), retracts, at(1)).await.unwrap();
 }
 
-/// The ledger's record of the digest of excluded events: events, outcome, reason.
+/// The digest of excluded events: events, outcome, reason.
 async fn beside(bench: &Bench, n: i64, name: &str) -> (u64, DigestOutcome, String) {
     let id = Uuid::new_v5(&window(n).digest_id, name.as_bytes());
     let digest = bench.store.digest(id).await.unwrap().unwrap();
@@ -48,7 +48,7 @@ pub async fn a_retracted_event_is_in_no_mail_and_in_the_ledger_with_the_reason(b
     for _ in 0..2 {
         retract(bench, &[Retract::Event("a".into()), Retract::Event("c".into()), Retract::Event("a".into())]).await;
         let claim = bench.claim(&window(0), &events(&["c", "d"]), at(2)).await;
-        assert_eq!(claim, ClaimCounts { items: 2, groups: 1, taken: 2, aside: 2 });
+        assert_eq!(claim, ClaimCounts { items: 2, lines: 1, taken: 2, aside: 2 });
         assert_eq!(beside(bench, 0, "retracted").await, (2, DigestOutcome::Skipped, "retracted".into()));
     }
     let known = bench.store.known_events(&key("ann"), &["a".into(), "b".into()], &[], None).await.unwrap().event_ids;
@@ -70,10 +70,7 @@ pub async fn a_retract_by_entity_covers_what_occurred_until_then_and_the_latest_
     }
     let elsewhere = Event { entity_type: "folder".into(), ..event("e") };
     let arriving = [on("a", "d1", 7), on("b", "d1", 8), on("c", "d2", 1), of("d", "share"), elsewhere];
-    assert_eq!(
-        bench.claim(&window(0), &arriving, at(9)).await,
-        ClaimCounts { items: 4, groups: 4, taken: 5, aside: 1 }
-    );
+    assert_eq!(bench.claim(&window(0), &arriving, at(9)).await, ClaimCounts { items: 4, lines: 4, taken: 5, aside: 1 });
     let other = window_of(&key("bo"), 0);
     assert_eq!(bench.claim(&other, &arriving, at(9)).await.items, 5, "of this key alone");
     assert_eq!(bench.value("SELECT CAST(COUNT(*) AS TEXT) FROM retracts").await, "1");
@@ -88,7 +85,7 @@ pub async fn a_retract_reaches_what_a_failed_digest_returned_but_no_mail(bench: 
     bench.ended(&failed, number, failure).await;
     assert_eq!(
         bench.claim(&window(1), &events(&["new"]), at(4)).await,
-        ClaimCounts { items: 2, groups: 1, taken: 1, aside: 1 }
+        ClaimCounts { items: 2, lines: 1, taken: 1, aside: 1 }
     );
     assert_eq!(beside(bench, 1, "retracted").await.0, 1);
 }
@@ -98,7 +95,7 @@ pub async fn a_category_that_is_off_is_in_no_mail_and_in_the_ledger_with_the_rea
     retract(bench, &[Retract::Event("d".into())]).await;
     for _ in 0..2 {
         let claim = bench.claim_on(&window(0), &arriving, None, &["share", "like", "mention", "none"], at(2)).await;
-        assert_eq!(claim, Ok(ClaimCounts { items: 1, groups: 1, taken: 4, aside: 3 }));
+        assert_eq!(claim, Ok(ClaimCounts { items: 1, lines: 1, taken: 4, aside: 3 }));
     }
     let why = "the recipient turned their category off";
     assert_eq!(beside(bench, 0, "opted out").await, (2, DigestOutcome::Skipped, why.into()));
@@ -107,7 +104,7 @@ pub async fn a_category_that_is_off_is_in_no_mail_and_in_the_ledger_with_the_rea
     assert_eq!(bench.claim(&window(1), &[of("b", "share"), of("e", "share")], at(3)).await.items, 1);
 }
 
-/// Likes that are older than 10 seconds, or fewer than 3, do not count.
+/// Ignores likes older than 10 seconds, or fewer than 3.
 fn of_likes() -> DigestCategories {
     let (min_count, max_age) = (Some(3), Some(Duration::from_secs(10)));
     DigestCategories::from_iter([("like", CategorySettings { min_count, max_age, ..CategorySettings::default() })])
@@ -151,7 +148,7 @@ pub async fn old_and_few_events_are_in_no_mail_and_in_the_ledger_with_the_reason
     assert_eq!(bench.store.preview_claim(&window(5), &events, &[].into(), shown).await.unwrap().items, 1);
 }
 
-/// Events of ten years ago, of categories that nobody thought of.
+/// Ten-year-old events in unconfigured categories.
 pub async fn the_limits_of_a_digest_type_are_those_of_every_category_without_its_own(bench: &Bench) {
     let others = CategorySettings { min_count: Some(2), max_age: Some(Duration::from_secs(10)), ..Default::default() };
     let free = CategorySettings { min_count: Some(1), max_age: Some(Duration::from_mins(1)), ..Default::default() };
@@ -174,7 +171,7 @@ pub async fn the_limits_of_a_digest_type_are_those_of_every_category_without_its
     let limits =
         ClaimLimits { cap: None, slot_at: None, off: &off, seen: &seen, categories: &categories, planned: None };
     let claimed = bench.store.claim(&window(0), &events, &limits, at(20)).await.unwrap();
-    assert_eq!(claimed, ClaimOutcome::Claim(ClaimCounts { items: 4, groups: 3, taken: 9, aside: 5 }));
+    assert_eq!(claimed, ClaimOutcome::Claim(ClaimCounts { items: 4, lines: 3, taken: 9, aside: 5 }));
     assert_eq!(beside(bench, 0, "too old").await.0, 4);
     assert_eq!(beside(bench, 0, "too few").await.0, 1);
 }
@@ -205,7 +202,7 @@ pub async fn seen_events_are_in_no_mail_and_in_the_ledger(bench: &Bench) {
         };
         let claimed = bench.store.claim(&window(1), &arriving, &limits, at(20)).await.unwrap();
         // Two likes are left, which are too few. A later answer changes nothing.
-        assert_eq!(claimed, ClaimOutcome::Claim(ClaimCounts { items: 2, groups: 1, taken: 5, aside: 7 }), "{ids:?}");
+        assert_eq!(claimed, ClaimOutcome::Claim(ClaimCounts { items: 2, lines: 1, taken: 5, aside: 7 }), "{ids:?}");
         bench.store.put_message(&super::message(&window(1), "first"), None).await.unwrap();
     }
     let why = "the recipient has seen them elsewhere";
@@ -216,7 +213,7 @@ pub async fn seen_events_are_in_no_mail_and_in_the_ledger(bench: &Bench) {
 
 pub async fn a_window_of_which_nothing_is_left_claims_nothing(bench: &Bench) {
     let claim = bench.claim_on(&window(0), &events(&["a", "b"]), None, &["comment"], at(2)).await;
-    assert_eq!(claim, Ok(ClaimCounts { items: 0, groups: 0, taken: 2, aside: 2 }));
+    assert_eq!(claim, Ok(ClaimCounts { items: 0, lines: 0, taken: 2, aside: 2 }));
 }
 
 pub async fn a_preview_shows_what_a_claim_would_make_and_leaves_no_trace(bench: &Bench) {
@@ -231,7 +228,7 @@ pub async fn a_preview_shows_what_a_claim_would_make_and_leaves_no_trace(bench: 
                   (SELECT COUNT(*) FROM events WHERE returned_at IS NOT NULL) || '/' || (SELECT COUNT(*) FROM audit)";
     let before = bench.value(tables).await;
     let preview = bench.store.preview_claim(&window(1), &arriving, &off, shown(50)).await.unwrap();
-    assert_eq!((preview.items, preview.groups), (4, 1));
+    assert_eq!((preview.items, preview.line_count), (4, 1));
     assert_eq!(bench.value(tables).await, before);
     assert_eq!(bench.store.digest(window(1).digest_id).await.unwrap().unwrap().state, DigestState::Open);
     bench.claim_on(&window(1), &arriving, None, &["share"], at(5)).await.unwrap();

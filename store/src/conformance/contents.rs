@@ -148,14 +148,14 @@ pub async fn totals_cover_what_the_lines_leave_out(bench: &Bench) {
         counting("4", "c", &[]),
     ];
     let contents = contents(bench, &events, 1).await;
-    assert_eq!((contents.items, contents.groups, contents.lines.len()), (4, 3, 1));
+    assert_eq!((contents.items, contents.line_count, contents.lines.len()), (4, 3, 1));
     let counts = |counts: &[(&str, i64)]| -> BTreeMap<String, i64> {
         counts.iter().map(|&(name, n)| (name.to_owned(), n)).collect()
     };
     assert_eq!(contents.lines[0].counts, counts(&[("critical", 5), ("ü\"\\", -1)]));
     assert_eq!(contents.counts, counts(&[("critical", 10), ("warning", 1), ("ü\"\\", -1)]));
     let none = bench.store.contents(&window(0), shown(0)).await.unwrap();
-    assert_eq!((none.items, none.groups, none.lines.len()), (4, 3, 0));
+    assert_eq!((none.items, none.line_count, none.lines.len()), (4, 3, 0));
 }
 
 pub async fn sums_stop_at_what_an_i64_holds(bench: &Bench) {
@@ -189,7 +189,7 @@ pub async fn a_payload_comes_back_as_it_was(bench: &Bench) {
 }
 
 pub async fn an_empty_digest_has_no_lines(bench: &Bench) {
-    let empty = DigestContents { claimed_at: None, items: 0, groups: 0, counts: BTreeMap::new(), lines: vec![] };
+    let empty = DigestContents { claimed_at: None, items: 0, line_count: 0, counts: BTreeMap::new(), lines: vec![] };
     assert_eq!(bench.store.contents(&window(0), shown(50)).await.unwrap(), empty);
     assert_eq!(contents(bench, &[], 50).await, DigestContents { claimed_at: Some(at(1)), ..empty });
 }

@@ -1,4 +1,4 @@
-//! A fresh window, whose digest is claimed with its message, and contents that need no question to the database.
+//! A fresh window, claimed together with its message, and contents that need no query.
 
 use futures::future::join_all;
 use jiff::SignedDuration;
@@ -166,7 +166,7 @@ pub async fn contents_of_events_are_those_that_the_store_reads(bench: &Bench) {
         let section = Some(SectionHeading::new("share", "Shared"));
         let placed = CategorySettings { section, priority: n % 3, ..CategorySettings::default() };
         let categories = DigestCategories::from_iter([("share", placed)]);
-        let shown = DisplayLimits { groups: most, items: 1 + n % 5, categories: &categories };
+        let shown = DisplayLimits { lines: most, items: 1 + n % 5, categories: &categories };
         assert_eq!(
             digest_contents(&events, now, shown),
             bench.store.contents(&window, shown).await.unwrap(),

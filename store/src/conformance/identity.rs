@@ -1,4 +1,4 @@
-//! An id is all that it identifies: what becomes of other content under an id that the ledger has.
+//! An id identifies an event: what happens to other content under a known id.
 
 use std::slice::from_ref;
 
@@ -13,12 +13,11 @@ use tidings_model::{
 
 use super::{Bench, at, ends, event, key, shown, titled, window, window_of};
 
-/// The event `a`, which occurred at this second, with this title.
+/// The event `a`, occurring at this second, with this title.
 fn a(seconds: i64, title: &str) -> Event {
     Event { occurred_at: at(seconds), payload: titled(title.into()), ..event("a") }
 }
 
-/// The titles of the first line.
 async fn titles(bench: &Bench, window: &Window) -> Vec<String> {
     let contents = bench.store.contents(window, shown(50)).await.unwrap();
     let items = contents.lines.into_iter().flat_map(|line| line.latest);
@@ -37,7 +36,7 @@ async fn refused(bench: &Bench) -> u64 {
     counted
 }
 
-/// The digest of event `a` alone, which was sent.
+/// Sends a digest of event `a` alone.
 async fn sent(bench: &Bench) {
     bench.claim(&window(0), &[a(0, "down")], at(1)).await;
     bench.store.put_message(&super::message(&window(0), "<1@acme.example>"), None).await.unwrap();
@@ -53,7 +52,7 @@ pub async fn other_content_of_an_event_in_no_message_replaces_it(bench: &Bench) 
     assert_eq!(known(bench, &corrected).await, KnownEvents::default());
     for _ in 0..2 {
         let claim = bench.claim(&window(0), from_ref(&corrected), at(2)).await;
-        assert_eq!(claim, ClaimCounts { items: 1, groups: 1, taken: 1, aside: 0 });
+        assert_eq!(claim, ClaimCounts { items: 1, lines: 1, taken: 1, aside: 0 });
         assert_eq!(titles(bench, &window(0)).await, ["slow"]);
     }
     assert_eq!(bench.value("SELECT CAST(COUNT(*) AS TEXT) FROM events WHERE urgent").await, "1");
@@ -85,7 +84,7 @@ pub async fn other_content_of_an_event_that_is_over_is_refused_and_counted_once(
     let other = [a(86_400, "down"), a(0, "down")];
     assert_eq!(
         bench.claim(&window(1), &other, at(2_001)).await,
-        ClaimCounts { items: 0, groups: 0, taken: 2, aside: 0 }
+        ClaimCounts { items: 0, lines: 0, taken: 2, aside: 0 }
     );
     assert_eq!((titles(bench, &window(0)).await, refused(bench).await), (vec!["down".to_owned()], 1));
 }
@@ -120,11 +119,11 @@ pub async fn what_occurred_after_its_retract_is_new(bench: &Bench) {
     assert_eq!(known(bench, &again).await, KnownEvents::default());
     for _ in 0..2 {
         let claim = bench.claim(&window(1), from_ref(&again), at(6)).await;
-        assert_eq!(claim, ClaimCounts { items: 1, groups: 1, taken: 1, aside: 0 });
+        assert_eq!(claim, ClaimCounts { items: 1, lines: 1, taken: 1, aside: 0 });
         assert_eq!(titles(bench, &window(1)).await, ["down again"]);
     }
     bench.store.put_retracts(&key("ann"), &retract, at(7)).await.unwrap();
-    assert_eq!(bench.claim(&window(1), &[], at(8)).await, ClaimCounts { items: 0, groups: 0, taken: 0, aside: 1 });
+    assert_eq!(bench.claim(&window(1), &[], at(8)).await, ClaimCounts { items: 0, lines: 0, taken: 0, aside: 1 });
     assert_eq!(bench.claim(&window(2), &[a(9, "down")], at(10)).await.items, 1, "and once more");
     assert_eq!(refused(bench).await, 0);
 }
@@ -168,7 +167,7 @@ pub async fn a_category_that_is_off_does_not_silence_another_one_of_the_event(be
     let of = |category: &str, seconds| Event { category: category.into(), ..a(seconds, "Plan") };
     let arriving = [of("mention", 0), of("like", 1), Event { category: "like".into(), ..event("b") }];
     let claim = bench.claim_on(&window(0), &arriving, None, &["like"], at(2)).await;
-    assert_eq!(claim, Ok(ClaimCounts { items: 1, groups: 1, taken: 3, aside: 1 }));
+    assert_eq!(claim, Ok(ClaimCounts { items: 1, lines: 1, taken: 3, aside: 1 }));
     let contents = bench.store.contents(&window(0), shown(50)).await.unwrap();
     assert_eq!(contents.lines[0].category, "mention");
     let only = [Event { event_id: "c".into(), ..of("like", 0) }];

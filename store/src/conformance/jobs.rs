@@ -1,4 +1,4 @@
-//! Jobs: one gateway has a job, each key is ordered once, and the first result of a key counts.
+//! One gateway holds a job, each key is ordered once, and its first result counts.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ const USERS: [&str; 3] = ["ann", "bo", "cy"];
 fn job(number: u128, tenant: Option<&str>, task: JobTask, seconds: i64) -> Job {
     let order = CommandContext { by: "token:1".into(), why: "ticket 812".into() };
     let id = Uuid::from_u128(number);
-    Job::new(id, task, "type=activity".into(), tenant.map(str::to_owned), order, at(seconds))
+    Job::new(id, task, "digest_type=activity".into(), tenant.map(str::to_owned), order, at(seconds))
 }
 
 async fn post(bench: &Bench, job: &Job) -> Job {
@@ -37,7 +37,7 @@ async fn lease(bench: &Bench, holder: Uuid, seconds: i64) -> Option<Uuid> {
     bench.store.lease_job(holder, at(seconds)).await.unwrap().map(|job| job.id)
 }
 
-/// A running job of `acme` with the keys of the users. Its holder is [`ONE`].
+/// A running job of `acme`, held by [`ONE`], with these users' keys.
 async fn running(bench: &Bench, task: JobTask) -> Uuid {
     let id = post(bench, &job(1, Some("acme"), task, 0)).await.id;
     assert_eq!(lease(bench, ONE, 1).await, Some(id));
@@ -54,7 +54,6 @@ async fn end(bench: &Bench, id: Uuid, results: &[KeyResult], seconds: i64) {
     bench.store.end_job_keys(id, results, at(seconds)).await.unwrap();
 }
 
-/// The states of the keys, by their users.
 async fn states(bench: &Bench, id: Uuid) -> Vec<(String, KeyState)> {
     let page = PageRequest { limit: 50, after: None };
     let rows = bench.store.job_results(id, &page).await.unwrap().rows;
@@ -74,7 +73,7 @@ pub async fn a_job_is_posted_once_under_its_id_and_audited(bench: &Bench) {
     post(bench, &Job { dry_run: true, ..job(2, None, JobTask::Flush, 1) }).await;
     let audited =
         bench.value("SELECT string_agg(tenant || ' ' || action || ' ' || actor || ' ' || why, '; ') FROM audit").await;
-    assert_eq!(audited, format!("acme job hold token:1 ticket 812 (job {} where type=activity)", first.id));
+    assert_eq!(audited, format!("acme job hold token:1 ticket 812 (job {} where digest_type=activity)", first.id));
 }
 
 pub async fn an_idempotency_key_is_of_its_first_content_until_it_is_forgotten(bench: &Bench) {

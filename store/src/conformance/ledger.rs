@@ -52,7 +52,7 @@ pub async fn a_claim_is_the_same_when_repeated(bench: &Bench) {
     other.entity_id = "d2".into();
     for _ in 0..3 {
         let claim = bench.claim(&window(0), &[event("b"), other.clone()], at(2)).await;
-        assert_eq!(claim, ClaimCounts { items: 3, groups: 2, taken: 2, aside: 0 });
+        assert_eq!(claim, ClaimCounts { items: 3, lines: 2, taken: 2, aside: 0 });
     }
     assert_eq!(bench.joins(&window(1), at(3)).await, 0);
 }
@@ -116,7 +116,7 @@ pub async fn what_comes_after_an_end_belongs_to_a_later_window_unless_the_end_is
     assert_eq!(bench.store.stash_events(&window, &events(&["a", "b"]), None, at(3)).await.unwrap(), 1);
     assert_eq!(
         bench.claim(&window, &events(&["a", "c"]), at(3)).await,
-        ClaimCounts { items: 1, groups: 1, taken: 1, aside: 0 }
+        ClaimCounts { items: 1, lines: 1, taken: 1, aside: 0 }
     );
     assert_eq!(close(bench, &window, &["d"], DigestOutcome::Dropped, true).await.outcome, DigestOutcome::Skipped);
     assert!(known(bench, &window.key, &["b", "c", "d"]).await.is_empty());
@@ -181,9 +181,9 @@ pub async fn what_a_lost_task_claimed_is_found_by_the_window_that_it_was_claimed
     close(bench, &window(0), &["a"], DigestOutcome::Skipped, false).await;
     let lost = bench.rendered(1).await;
     let again = events(&["1a", "1b", "new"]);
-    assert_eq!(bench.claim(&window(0), &again, at(3)).await, ClaimCounts { items: 1, groups: 1, taken: 0, aside: 0 });
+    assert_eq!(bench.claim(&window(0), &again, at(3)).await, ClaimCounts { items: 1, lines: 1, taken: 0, aside: 0 });
     assert_eq!(bench.store.stash_events(&window(0), &again, None, at(3)).await.unwrap(), 0);
-    assert_eq!(bench.claim(&lost, &again, at(4)).await, ClaimCounts { items: 2, groups: 1, taken: 2, aside: 0 });
+    assert_eq!(bench.claim(&lost, &again, at(4)).await, ClaimCounts { items: 2, lines: 1, taken: 2, aside: 0 });
 }
 
 pub async fn digests_are_listed_latest_first_with_their_state(bench: &Bench) {
@@ -218,7 +218,7 @@ pub async fn writers_wait_for_each_other(bench: &Bench) {
     assert_eq!(join_all(claims).await, [50; 40]);
 }
 
-/// A call that was lost renders what it has read, and the one that took its place has added an event since.
+/// A lost call renders what it read, and its successor has added an event since.
 pub async fn a_mail_that_tells_of_less_than_its_digest_has_is_not_stored(bench: &Bench) {
     let window = window(0);
     bench.claim(&window, &events(&["a"]), at(1)).await;
@@ -236,7 +236,7 @@ pub async fn a_mail_that_tells_of_less_than_its_digest_has_is_not_stored(bench: 
     }
 }
 
-/// Its worker may be gone with it: who waits must not keep a connection for as long as that lasts.
+/// The holder may be gone with its worker, so waiting calls should not keep a connection that long.
 pub async fn who_waits_for_what_somebody_has_locked_hears_that_the_store_is_away(bench: &Bench) {
     const LOCK: &str = "UPDATE digests SET due_at = due_at";
     let window = window(0);

@@ -1,4 +1,4 @@
-//! The report about messages is exact against a model of its own, whatever is purged and in whatever order reports come.
+//! The message report matches an independent model, whatever is purged and in whatever order reports arrive.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -34,7 +34,6 @@ fn second(seconds: i64) -> Timestamp {
     Timestamp::from_second(seconds).unwrap()
 }
 
-/// A message as the model knows it.
 struct Known {
     tenant: String,
     day: i64,
@@ -45,13 +44,12 @@ struct Known {
     stored: bool,
 }
 
-/// A store next to the model.
 #[derive(Default)]
 struct Model {
     messages: BTreeMap<Uuid, Known>,
 }
 
-/// The column of a count, as the store has it.
+/// The store's column for a count.
 fn column(counts: &ReportCounts, counted: CountedReport) -> u64 {
     match counted {
         CountedReport::Delivered => counts.delivered,
@@ -72,7 +70,7 @@ fn column(counts: &ReportCounts, counted: CountedReport) -> u64 {
 }
 
 impl Model {
-    /// Stores the `n`th message, made on a day, and perhaps sent.
+    /// Stores the `n`th message, created on a day, and optionally sent.
     async fn add(&mut self, bench: &Bench, n: usize, day: i64, sent: bool) {
         let (tenant, relay) = (["acme", "bolt", "zoo"][n % 3], ["ses", "own"][n / 3 % 2]);
         let template = ["", "welcome", "invoice"][n / 2 % 3];
@@ -97,7 +95,7 @@ impl Model {
         self.messages.insert(id, Known { tenant, day, template, relay, sent, reports: BTreeSet::new(), stored: true });
     }
 
-    /// Reports something of a message, and counts it if the message is stored.
+    /// Reports about a message; counted if the message is stored.
     async fn tell(&mut self, bench: &Bench, message: Uuid, report: &DeliveryReport, at: Timestamp) {
         let relay = Some(self.messages[&message].relay.clone());
         let event = CheckedDeliveryEvent { relay, report: report.clone(), ..reported(message, report.kind, 0) };
@@ -109,7 +107,7 @@ impl Model {
         }
     }
 
-    /// Uses the link of a message to unsubscribe, and counts it if the message is stored.
+    /// Unsubscribes with a message's link; counted if the message is stored.
     async fn leave(&mut self, bench: &Bench, message: Uuid) {
         bench.store.count_unsubscribed(message).await.unwrap();
         let known = self.messages.get_mut(&message).unwrap();
@@ -118,14 +116,14 @@ impl Model {
         }
     }
 
-    /// Deletes messages that ended before a day.
+    /// Deletes messages which ended before a day.
     async fn purge(&mut self, bench: &Bench, day: i64) {
         let cutoff = RetentionCutoff { kind: Kept::Messages, before: second(day * DAY) };
         while bench.store.purge(cutoff, 2, None, &[], second(day * DAY)).await.unwrap().more {}
         self.messages.values_mut().filter(|known| known.day < day).for_each(|known| known.stored = false);
     }
 
-    /// Checks each report of the store, that of one tenant and that of a few days included.
+    /// Checks each of the store's reports, including those of one tenant and of a few days.
     async fn check(&self, bench: &Bench) {
         let whole = [date(1970, 1, 1), date(1970, 2, 1)];
         let part = [date(1970, 1, 3), date(1970, 1, 5)];
@@ -140,7 +138,7 @@ impl Model {
         }
     }
 
-    /// The counts by bucket and column, without zeros.
+    /// The nonzero counts by bucket and column.
     fn shown(found: Vec<(String, ReportCounts)>) -> BTreeMap<(String, &'static str), u64> {
         let mut shown = BTreeMap::new();
         for (bucket, counts) in found {
@@ -162,7 +160,7 @@ impl Model {
                 continue;
             }
             let bucket = match question.by {
-                None | Some(ReportGrouping::Type) => String::new(),
+                None | Some(ReportGrouping::DigestType) => String::new(),
                 Some(ReportGrouping::Template) => known.template.clone(),
                 Some(ReportGrouping::Relay) => known.relay.clone(),
                 Some(ReportGrouping::Day) => known.day.to_string(),
@@ -175,7 +173,7 @@ impl Model {
     }
 }
 
-/// A step of a story: a report of the `n`th message, a use of its link to unsubscribe, or a purge.
+/// A report about the `n`th message, a use of its unsubscribe link, or a purge.
 #[derive(Clone, Debug)]
 enum Step {
     Tell { message: usize, kind: usize, machine: Option<bool>, second: i64 },

@@ -1,4 +1,4 @@
-//! Values that will do for any case: of `acme`, of `ann`, of the activity digest.
+//! Default values for cases: `acme`, `ann`, the activity digest.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,6 @@ pub fn key(user: &str) -> Key {
     Key::new("acme".into(), "activity".into(), user.into()).unwrap()
 }
 
-/// The `n`th window of `ann`.
 pub fn window(n: i64) -> Window {
     window_of(&key("ann"), n)
 }
@@ -58,10 +57,10 @@ pub fn events(ids: &[&str]) -> Vec<Event> {
     ids.iter().map(|id| event(id)).collect()
 }
 
-/// This number of groups without sections, with three items each.
-pub const fn shown(groups: u32) -> DisplayLimits<'static> {
+/// This many lines without sections, with three items each.
+pub const fn shown(lines: u32) -> DisplayLimits<'static> {
     static NONE: DigestCategories = DigestCategories::NONE;
-    DisplayLimits { groups, items: 3, categories: &NONE }
+    DisplayLimits { lines, items: 3, categories: &NONE }
 }
 
 pub fn closed(outcome: DigestOutcome) -> WindowEnd {
@@ -97,12 +96,11 @@ pub fn message(window: &Window, body: &str) -> OutboxMessage {
     }
 }
 
-/// An audit entry of this actor and time.
 pub fn entry(seconds: i64, actor: &str, action: &str) -> AuditEntry {
     AuditEntry { at: at(seconds), actor: actor.into(), action: action.into(), why: "one click".into() }
 }
 
-/// The end of an attempt that changes nothing but its row.
+/// An end that only changes the attempt's own row.
 pub fn end(class: AttemptClass) -> AttemptEnd {
     AttemptEnd {
         phase: AttemptPhase::Done,

@@ -28,8 +28,8 @@ pub async fn a_hundred_thousand_events_make_fifty_lines(bench: &Bench) {
     let claimed = Instant::now();
     let contents = bench.store.contents(&window(0), shown(50)).await.unwrap();
     println!("stash {:?}, claim {:?}, contents {:?}", stashed - began, claimed - stashed, claimed.elapsed());
-    assert_eq!((claim.items, claim.groups), (100_000, 300));
-    assert_eq!((contents.items, contents.groups, contents.lines.len()), (100_000, 300, 50));
+    assert_eq!((claim.items, claim.lines), (100_000, 300));
+    assert_eq!((contents.items, contents.line_count, contents.lines.len()), (100_000, 300, 50));
     assert_eq!(contents.counts["critical"], 100_000);
     // A hundred entities have an event more; among equals the latest is first.
     let first = &contents.lines[0];

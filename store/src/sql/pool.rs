@@ -1,8 +1,6 @@
-//! Connections shared by the store's calls.
-//!
-//! A successful call releases its connection unchanged. After any other call (e.g. one cancelled in the
-//! middle of a statement) we ping the connection first; if there is no reply we replace it and end its
-//! session ([`super::sessions`]).
+//! Connections shared by the store's calls. A successful call releases its connection unchanged. After any
+//! other call (e.g. one cancelled in the middle of a statement) we ping it first; without a reply we replace
+//! it and end its session ([`super::sessions`]).
 
 use std::{
     fs::metadata,
@@ -46,7 +44,7 @@ pub struct DatabasePool<D: Dialect> {
 }
 
 impl<D: Dialect> DatabasePool<D> {
-    /// At most `size` connections, opened when needed. A call waits at most `patience` for one.
+    /// At most `size` connections, opened when needed. A call waits at most `patience`.
     pub fn new(options: DatabaseOptions<D>, size: usize, patience: Duration) -> Self {
         let sessions = Arc::new(SessionRegistry::new(options.clone(), size));
         let pool = managed::Pool::builder(ConnectionManager { options, sessions })
@@ -63,8 +61,6 @@ impl<D: Dialect> DatabasePool<D> {
         Self { file, ..self }
     }
 
-    /// Waits for a free connection.
-    ///
     /// # Errors
     /// None is free in time, the database does not reply, or its file was replaced.
     pub async fn acquire(&self) -> Result<ConnectionLease<D>, sqlx::Error> {
@@ -108,7 +104,7 @@ pub struct ConnectionManager<D: Dialect> {
 pub struct PooledConnection<D: Dialect> {
     connection: D::Connection,
     in_order: bool,
-    /// It does not reply, so its session may still be running.
+    /// It does not reply, so its session may still run.
     is_silent: bool,
     is_dead: Arc<AtomicBool>,
     session: Option<ServerSession>,
@@ -165,7 +161,6 @@ impl<D: Dialect> ConnectionLease<D> {
         self.live.in_order = true;
     }
 
-    /// Closes a connection that does not reply.
     fn close(self) {
         Object::take(self.live).is_silent = true;
     }
@@ -248,8 +243,7 @@ impl<D: Dialect> DerefMut for StoreTransaction<D> {
 }
 
 /// The open database file, with a check that it is still the one at its path. SQLite keeps writing to a file
-/// that was renamed or removed, e.g. after restoring a backup in its place; we would lose clicks already
-/// confirmed.
+/// that was renamed or removed, e.g. after restoring a backup in its place; we would lose confirmed clicks.
 #[derive(Debug)]
 pub struct OpenFile {
     path: PathBuf,
@@ -258,7 +252,7 @@ pub struct OpenFile {
 }
 
 impl OpenFile {
-    /// The file at this path, already opened by the caller. `None` if there is none, e.g. for a database in
+    /// The file at this path, already opened by the caller. `None` without a file, e.g. for a database in
     /// memory.
     pub fn at_path(path: &Path) -> Option<Self> {
         Some(Self { path: path.to_owned(), id: id_of(path)?, is_reported: AtomicBool::new(false) })
@@ -268,16 +262,16 @@ impl OpenFile {
         self.id
     }
 
-    /// Checks that the path still leads to this file. It is one system call of about a microsecond, so every
-    /// store call can afford it.
+    /// Checks that the path still leads to this file. One system call of about a microsecond, so every store
+    /// call can afford it.
     pub fn check_path(&self) -> io::Result<()> {
         if id_of(&self.path) == Some(self.id) {
             self.is_reported.store(false, Ordering::Relaxed);
             return Ok(());
         }
         let replaced = format!(
-            "the database file {} was replaced or removed while it was open, and nothing is written any more: put the file back, or stop \
-             all workers and gateways before you start them on the other one",
+            "the database file {} was replaced or removed while open, so every write fails: put it back, or stop all \
+             workers and gateways and start them on the new file",
             self.path.display()
         );
         if !self.is_reported.swap(true, Ordering::Relaxed) {
@@ -287,7 +281,7 @@ impl OpenFile {
     }
 }
 
-/// Containers may number a device differently, but within one process the number is stable.
+/// Containers may number a device differently, but the number is stable within a process.
 fn id_of(path: &Path) -> Option<FileId> {
     let file = metadata(path).ok()?;
     Some(FileId { device: file.dev(), inode: file.ino() })

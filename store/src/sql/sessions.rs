@@ -2,8 +2,7 @@
 //!
 //! The server does not notice a client giving up: a session waiting for a lock continues. So we end it over
 //! another connection, and count it as open until it is gone. For silent connections we query the server for
-//! the session's state. We need this because sqlx 0.9 has neither keepalive nor a timeout for unacknowledged
-//! data.
+//! the session's state, because sqlx 0.9 has neither keepalive nor a timeout for unacknowledged data.
 
 use std::{
     collections::HashMap,
@@ -27,9 +26,9 @@ use super::dialect::{DatabaseOptions, Dialect, ServerSession};
 pub const SILENT: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(2500);
 const ANSWER: Duration = Duration::from_secs(3);
-/// The pause before we try again to end a session.
+/// The pause before trying again to end a session.
 const AGAIN: Duration = Duration::from_millis(500);
-/// We give up ending a session after this time. PostgreSQL's keepalive should end it after a minute.
+/// Then we give up. PostgreSQL's keepalive should end the session after a minute.
 const GIVE_UP: Duration = Duration::from_mins(3);
 
 tokio::task_local! {
@@ -153,7 +152,7 @@ impl<D: Dialect> SessionRegistry<D> {
             if was_suspect && call.is_suspect {
                 tracing::warn!(
                     pid = session.pid,
-                    "the connection to the database is dead: the server knows of no call"
+                    "database connection is dead: the server has no call running on it; failing this call"
                 );
                 call.is_dead.store(true, Ordering::Relaxed);
                 call.dead.notify_one();

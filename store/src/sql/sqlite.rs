@@ -1,5 +1,5 @@
 //! SQLite, the embedded default. Only one connection writes, so writers queue instead of failing with
-//! `SQLITE_BUSY`. The other connections read concurrently (WAL).
+//! `SQLITE_BUSY`. The others read concurrently (WAL).
 
 use std::{
     fs::{DirBuilder, OpenOptions},
@@ -27,11 +27,11 @@ use super::{
 use crate::sql::pool::OpenFile;
 use crate::{Result, StoreError};
 
-/// Time limit for waiting while another process writes, e.g. the `tidings` command.
+/// For waiting while another process writes, e.g. the `tidings` command.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a process that just exited may take to close the file.
 const CLOSING_TIMEOUT: Duration = Duration::from_secs(2);
-/// Time limit for waiting for another migration. Building an index over all rows takes minutes.
+/// For waiting for another migration. Building an index over all rows takes minutes.
 const MIGRATION_PATIENCE: Duration = Duration::from_mins(10);
 const SQLITE_BUSY: i32 = 5;
 const READERS: usize = 4;
@@ -92,9 +92,8 @@ impl SqlStore<sqlx::Sqlite> {
         }
     }
 
-    /// Migrates the tables to this version, all steps in one transaction. sqlx only locks migrations on
-    /// PostgreSQL, so here the transaction is the lock: if several run at once, each will find the others'
-    /// result.
+    /// Migrates the tables to this version in one transaction. sqlx only locks migrations on PostgreSQL, so
+    /// here the transaction is the lock: if several run at once, each will find the others' result.
     ///
     /// # Errors
     /// A statement failed, another version of Tidings migrated the database differently, or another process
@@ -105,7 +104,7 @@ impl SqlStore<sqlx::Sqlite> {
         let mut transaction = loop {
             match connection.begin_with(sqlx::Sqlite::BEGIN_WRITE).await {
                 Err(error) if is_busy(&error) && begun.elapsed() < MIGRATION_PATIENCE => {
-                    tracing::info!("the migration waits: another process writes to the database, or migrates it");
+                    tracing::info!("migration waits for the database lock: another process is writing or migrating");
                 }
                 transaction => break transaction?,
             }
@@ -150,7 +149,7 @@ fn create_file(file: &Path) -> io::Result<()> {
 }
 
 impl Dialect for sqlx::Sqlite {
-    /// Takes the lock at once, because a transaction that reads first may be unable to write later.
+    /// Locks immediately, because a transaction that reads first may be unable to write later.
     const BEGIN_WRITE: &'static str = "BEGIN IMMEDIATE";
     const BEGIN_READ: &'static str = "BEGIN";
     /// A writing transaction locks the whole database anyway.
@@ -221,7 +220,7 @@ mod tests {
         assert_eq!(store.stash_events(&window(1), &events(&["e1"]), None, at(1)).await.unwrap(), 1);
     }
 
-    /// A backup in the place of the file would not have what is written now.
+    /// Otherwise a backup restored in the file's place would lack later writes.
     #[tokio::test]
     async fn a_file_that_is_not_at_its_path_any_more_takes_nothing_until_it_is_back() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
-//! A team's own directory, read with a query in their PostgreSQL.
+//! Reads a team's own directory with a query in their PostgreSQL.
 //!
-//! We wrap the query in another one that returns at most two rows, in a read-only transaction with a
-//! server-side timeout.
+//! We wrap the query in one that returns at most two rows, in a read-only transaction with a server-side
+//! timeout.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,11 +16,11 @@ use tokio::time::timeout;
 use super::{pool::DatabasePool, transport::connect_options};
 
 const CONNECTIONS: usize = 4;
-/// Time limit for a lookup, from waiting for a connection to the last byte.
+/// For a lookup, from waiting for a connection to the last byte.
 const TIME: Duration = Duration::from_secs(2);
 /// The server's timeout should end the query before ours does.
 const BEGIN: &str = "BEGIN READ ONLY; SET LOCAL statement_timeout = 1500";
-/// Characters of a result. A longer one is cut and will then be invalid JSON.
+/// A longer result is cut, and will then be invalid JSON.
 const ANSWER_CHARS: usize = 16 << 10;
 /// The query's columns. All except the first are optional.
 const COLUMNS: [&str; 4] = ["email", "name", "zone", "locale"];
@@ -33,10 +33,10 @@ pub struct TeamQuery {
     columns: Arc<str>,
 }
 
-/// The result for a person. Only [`TeamQueryOutcome::Row`] contains values from a row.
+/// Only [`TeamQueryOutcome::Row`] contains values from a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TeamQueryOutcome {
-    /// The row as JSON. Do not log it, because it contains an address.
+    /// The row as JSON. Contains an address: do not log it.
     Row(String),
     NoRow,
     Wrong(String),
@@ -58,7 +58,7 @@ impl TeamQuery {
     /// # Errors
     /// The URL is invalid. The error does not contain it.
     pub fn new(url: &str, query: &str) -> Result<Self, String> {
-        let options = connect_options(url).map_err(|_| "is not an address of PostgreSQL".to_owned())?;
+        let options = connect_options(url).map_err(|_| "is not a PostgreSQL URL".to_owned())?;
         let options = options.application_name("tidings directory");
         // The line breaks below end a trailing comment in the query.
         let query = query.trim().trim_end_matches(';');
@@ -96,7 +96,7 @@ impl TeamQuery {
         Ok(rows.into_iter().map(|(row,)| row).collect())
     }
 
-    /// Checks that the database accepts the query and that its columns are usable, without running it.
+    /// Checks that the database accepts the query and its columns are usable, without running it.
     ///
     /// # Errors
     /// See [`WrongQuery`].
@@ -170,7 +170,7 @@ fn error_code(error: &dyn sqlx::error::DatabaseError) -> String {
     error.code().map(String::from).unwrap_or_default()
 }
 
-/// Describes the failure without the database's own message, because this may contain a value from a row.
+/// Leaves out the database's own message, because this may contain a value from a row.
 fn without_values(error: &sqlx::Error) -> String {
     match error {
         sqlx::Error::Database(error) => format!("the database refuses the query ({})", error_code(&**error)),

@@ -101,7 +101,8 @@ impl Queue {
 
     fn mail(&self, user: &str, lines: Vec<DigestLine>) -> Result<Vec<u8>> {
         let items = lines.iter().map(|line| line.count).sum();
-        let contents = DigestContents { claimed_at: None, items, groups: lines.len() as u64, counts: [].into(), lines };
+        let contents =
+            DigestContents { claimed_at: None, items, line_count: lines.len() as u64, counts: [].into(), lines };
         let now = Timestamp::now();
         let window = Window { key: key("activity", user), digest_id: Uuid::new_v4(), opened_at: now, due_at: now };
         let recipient = Recipient {

@@ -34,7 +34,7 @@ const PARTS: [&str; 3] = ["subject.txt", "body.html", "body.txt"];
 /// A placeholder for a part that is not measured.
 const NOTHING: &str = "-";
 /// The smallest useful template of a digest.
-const TITLES: &str = "{% for group in digest.groups %}{{ group.title }}\n{% endfor %}";
+const TITLES: &str = "{% for group in digest.lines %}{{ group.title }}\n{% endfor %}";
 
 /// The languages besides English that have words.
 const LANGUAGES: [&str; 11] = ["ar", "de", "es", "fr", "it", "ja", "nl", "pl", "pt-BR", "sv", "zh-Hans"];
@@ -171,7 +171,7 @@ fn contents(groups: u32, items: u32) -> DigestContents {
     DigestContents {
         claimed_at: None,
         items,
-        groups: u64::from(groups),
+        line_count: u64::from(groups),
         counts: [("failed".to_owned(), 100)].into(),
         lines,
     }

@@ -214,7 +214,7 @@ impl Desk {
 fn words(intervention: Intervention, key: &Key) -> Vec<String> {
     let named = key.to_string();
     let tenant = format!("tenant={}", key.tenant);
-    let digest_type = format!("{tenant} and type={}", key.digest_type);
+    let digest_type = format!("{tenant} and digest_type={}", key.digest_type);
     let words: &[&str] = match intervention {
         Intervention::Flush => &["flush", &named],
         Intervention::Hold => &["digest", "hold", &named],

@@ -62,6 +62,8 @@ fn former_arguments(arguments: &[String]) -> Vec<String> {
         None if place == 0 && renames(word) => former(NamePlace::Command, word),
         None => None,
     };
+    // The words of --filter had another name for digest types, too.
+    let arguments = arguments.iter().map(|word| word.replace("digest_type=", "type=")).collect::<Vec<_>>();
     arguments.iter().enumerate().map(|given| word(given).unwrap_or_else(|| given.1.clone())).collect()
 }
 

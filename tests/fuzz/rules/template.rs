@@ -84,7 +84,7 @@ fn fits(mail: &RenderedEmail, view: &TemplateView) {
     // The first line is the headline, which may begin with any value. Below the rule, the recipient's own name may begin a line.
     let (digest, _) = text.rsplit_once("\n----\n").expect("a rule above the footer");
     assert_eq!(digest.lines().skip(1).filter(|line| line.starts_with("* ")).count(), shown, "{text}");
-    assert!(shown <= view.digest.groups.len());
+    assert!(shown <= view.digest.lines.len());
 }
 
 /// Overrides, embeddings and what is not isolated to its end (UAX #9).

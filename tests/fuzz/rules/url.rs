@@ -25,7 +25,7 @@ fn cleaned(raw: &str) -> Option<String> {
     });
     let Value::Object(payload) = payload else { return None };
     let view = serde_json::to_value(view(vec![group("", payload)], "", "en")).expect("a view is JSON");
-    let line = &view["digest"]["groups"][0];
+    let line = &view["digest"]["lines"][0];
     let places = ["/url", "/link/0", "/deep/href", "/deep/html_url", "/deep/list/0/link"];
     let mut links = places.map(|place| line["payload"].pointer(place).cloned().unwrap_or_default());
     for link in &links {

@@ -41,7 +41,7 @@ pub(super) fn view(lines: Vec<DigestLine>, name: &str, language: &str) -> Templa
     let events: u64 = lines.iter().map(|group| group.count).sum();
     let counts = lines.iter().flat_map(|group| group.counts.clone()).collect();
     let contents =
-        DigestContents { claimed_at: None, items: events + 7, groups: lines.len() as u64 + 1, counts, lines };
+        DigestContents { claimed_at: None, items: events + 7, line_count: lines.len() as u64 + 1, counts, lines };
     let key = Key { tenant: "acme".into(), digest_type: "activity".into(), user: "ann".into() };
     let (tenant, user) = (key.tenant.clone(), key.user.clone());
     let (address, name) = ("ann@recipient.example".into(), name.to_owned());

@@ -15,7 +15,7 @@ use tidings_model::{Key, rules::spread::overdue_share};
 use tidings_needs::needs;
 
 const MINUTE: Duration = Duration::from_mins(1);
-const ACTIVITY_OF_ACME: &str = "tenant=acme and type=activity";
+const ACTIVITY_OF_ACME: &str = "tenant=acme and digest_type=activity";
 
 /// Three keys of one tenant, one of them from a producer that sets no search attributes, and one of another tenant.
 async fn started() -> Result<CliEnv> {
@@ -30,7 +30,7 @@ async fn started() -> Result<CliEnv> {
     let bare = r#"{"event_id": "e1", "category": "comment", "occurred_at": "2026-01-31T08:00:00Z"}"#;
     signal(&temporal, &key("activity", "bare"), json_events([bare])).await?;
     eventually("visibility knows all keys", MINUTE, async || {
-        let found = dry_run(&cli, "type=activity").await?;
+        let found = dry_run(&cli, "digest_type=activity").await?;
         Ok((found.len() == 5).then_some(()))
     })
     .await?;
@@ -54,12 +54,7 @@ async fn a_bulk_command_reaches_exactly_the_selected_keys_and_can_be_repeated() 
     let cli = started().await?;
     assert_eq!(
         dry_run(&cli, ACTIVITY_OF_ACME).await?,
-        [
-            "acme/activity/ann",
-            "acme/activity/bare",
-            "acme/activity/bob%20b",
-            "3 keys; none was told anything (--dry-run)"
-        ]
+        ["acme/activity/ann", "acme/activity/bare", "acme/activity/bob%20b", "3 keys; no command was sent (--dry-run)"]
     );
     assert_eq!(dry_run(&cli, "user=\"bob b\"").await?[0], "acme/activity/bob%20b");
     for (command, summary) in [
@@ -72,7 +67,7 @@ async fn a_bulk_command_reaches_exactly_the_selected_keys_and_can_be_repeated() 
         assert_eq!(told(&cli, command, ACTIVITY_OF_ACME).await?, summary, "{command}");
     }
     eventually("the keys are idle", MINUTE, async || {
-        let found = dry_run(&cli, "type=activity").await?;
+        let found = dry_run(&cli, "digest_type=activity").await?;
         Ok((found[0] == "zeta/activity/ann" && found.len() == 2).then_some(()))
     })
     .await
@@ -111,7 +106,7 @@ async fn a_key_without_a_worker_fails_the_command_and_says_why() -> Result<()> {
     cli.kill_worker()?;
     let error = told(&cli, "hold", "tenant=zeta").await.unwrap_err().to_string();
     assert!(error.contains("exit status: 1"), "{error}");
-    assert!(error.contains("failed: zeta/activity/ann does not answer; is a worker running"), "{error}");
+    assert!(error.contains("failed: zeta/activity/ann does not answer; check that a worker runs"), "{error}");
     assert!(error.contains("1 key: 0 done, 0 with nothing to do, 1 failed"), "{error}");
     Ok(())
 }

@@ -29,7 +29,7 @@ async fn misaddressed(cli: &CliEnv, to: &Key, owner: &Key) -> Result<String> {
     event["payload"] = json!({"title": "Plan", "by": "carol@example.test"});
     signal(&cli.server.client().await?, to, json_events([event.to_string().as_str()])).await?;
     let buried = async || {
-        let letters = lines(cli, "dead-letters list --tenant acme --type activity --user ann --json").await?;
+        let letters = lines(cli, "dead-letters list --tenant acme --digest-type activity --user ann --json").await?;
         Ok(letters.into_iter().find(|letter| letter["reason"].as_str().is_some_and(|why| why.starts_with("user:"))))
     };
     let letter = eventually("the event is a dead letter", MINUTE, buried).await?;
@@ -63,7 +63,7 @@ async fn an_event_sent_to_the_wrong_key_is_emitted_once_and_digested() -> Result
     assert_eq!(emitted, format!("dead letter {id}: emitted 1 event and 0 retracts to acme/activity/bo\n"));
     cli.flush(&bo).await?;
     cli.settled(&BTreeSet::from([bo.clone()]), MINUTE).await?;
-    let digests = lines(&cli, "digest list --tenant acme --type activity --user bo --json").await?;
+    let digests = lines(&cli, "digest list --tenant acme --digest-type activity --user bo --json").await?;
     assert_eq!((digests.len(), &digests[0]["items"]), (1, &json!(1)), "{digests:?}");
     let story = cli.run(&["digest", "show", digests[0]["digest_id"].as_str().context("no id")?]).await?;
     for expected in [": sent", "comment page  e1", &format!("dead_letter_emit by carol: {id}: ticket 812")] {

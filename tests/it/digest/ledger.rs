@@ -119,7 +119,7 @@ async fn the_audit_trail_comes_in_pages_and_without_addresses_unless_asked() -> 
     assert!(by_carol.ends_with("  pause by carol  tenant=acme: call of <address>\n"), "{by_carol}");
     let told = cli.run(&["audit", "--action", "pause", "--addresses"]).await?;
     assert!(told.contains(why), "{told}");
-    let of_key = lines(&cli, "audit --tenant acme --type activity --user ann --json").await?;
+    let of_key = lines(&cli, "audit --tenant acme --digest-type activity --user ann --json").await?;
     assert_eq!((of_key.len(), &of_key[0]["user"]), (1, &"ann".into()));
     assert!(lines(&cli, "audit --until 1h --json").await?.is_empty());
     Ok(())

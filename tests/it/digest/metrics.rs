@@ -74,21 +74,21 @@ async fn prometheus_counts_ends_lateness_dead_letters_and_what_waits() -> Result
     let lines = [
         "tidings_attempts_total{relay=\"default\",class=\"failed\"} 2",
         "tidings_attempts_total{relay=\"default\",class=\"sent\"} 1",
-        "tidings_digests_total{type=\"activity\",outcome=\"failed\"} 1",
-        "tidings_digests_total{type=\"news\",outcome=\"sent\"} 1",
-        "tidings_digests_total{type=\"other\",outcome=\"sent\"} 0",
-        "tidings_events_total{type=\"activity\"} 1",
-        "tidings_events_total{type=\"news\"} 1",
+        "tidings_digests_total{digest_type=\"activity\",outcome=\"failed\"} 1",
+        "tidings_digests_total{digest_type=\"news\",outcome=\"sent\"} 1",
+        "tidings_digests_total{digest_type=\"other\",outcome=\"sent\"} 0",
+        "tidings_events_total{digest_type=\"activity\"} 1",
+        "tidings_events_total{digest_type=\"news\"} 1",
         "tidings_dead_letters_total 1",
         "tidings_digests_failed_total 1",
         "tidings_messages_failed_total 1",
-        "tidings_claim_lateness_seconds_bucket{le=\"60.0\",type=\"activity\"} 1",
-        "tidings_claim_lateness_seconds_count{type=\"news\"} 1",
-        "tidings_acceptance_lateness_seconds_count{type=\"activity\"} 0",
-        "tidings_acceptance_lateness_seconds_count{type=\"news\"} 1",
-        "tidings_undelivered_digests{tenant=\"bolt\",type=\"news\"} 0",
-        "tidings_overdue_digests{tenant=\"other\",type=\"activity\"} 0",
-        "tidings_oldest_overdue_seconds{tenant=\"other\",type=\"activity\"} 0.0",
+        "tidings_claim_lateness_seconds_bucket{le=\"60.0\",digest_type=\"activity\"} 1",
+        "tidings_claim_lateness_seconds_count{digest_type=\"news\"} 1",
+        "tidings_acceptance_lateness_seconds_count{digest_type=\"activity\"} 0",
+        "tidings_acceptance_lateness_seconds_count{digest_type=\"news\"} 1",
+        "tidings_undelivered_digests{tenant=\"bolt\",digest_type=\"news\"} 0",
+        "tidings_overdue_digests{tenant=\"other\",digest_type=\"activity\"} 0",
+        "tidings_oldest_overdue_seconds{tenant=\"other\",digest_type=\"activity\"} 0.0",
         "tidings_suppressions{reason=\"hard_bounce\"} 0",
         "tidings_troubled_runs{trouble=\"timed_out\"} 0",
         "tidings_delivery_events_total{relay=\"default\",provider=\"other\",kind=\"bounced\"} 0",
@@ -126,11 +126,11 @@ async fn prometheus_sees_an_open_breaker_and_the_digest_that_waits() -> Result<(
     emit(&cli, "bolt", "bo", "activity").await?;
     let lines = [
         "tidings_relay_open{relay=\"default\"} 1",
-        "tidings_undelivered_digests{tenant=\"bolt\",type=\"activity\"} 1",
-        "tidings_overdue_digests{tenant=\"bolt\",type=\"activity\"} 1",
+        "tidings_undelivered_digests{tenant=\"bolt\",digest_type=\"activity\"} 1",
+        "tidings_overdue_digests{tenant=\"bolt\",digest_type=\"activity\"} 1",
     ];
     let told = scraped_with(&port, &lines).await?;
-    assert!(!told.contains("tidings_oldest_overdue_seconds{tenant=\"bolt\",type=\"activity\"} 0.0\n"), "{told}");
+    assert!(!told.contains("tidings_oldest_overdue_seconds{tenant=\"bolt\",digest_type=\"activity\"} 0.0\n"), "{told}");
     let log = fs::read_to_string(cli.worker_log())?;
     assert!(log.contains("alert=relay_open "), "{log}");
     cli.relay.heal();

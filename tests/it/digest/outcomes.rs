@@ -230,7 +230,7 @@ async fn a_reply_about_the_sender_opens_the_breaker_and_digests_wait() -> Result
         relay.fault(Fault::new(at, reply(text)));
         let key = key("activity", &format!("row{sent}"));
         env.events.emit(event(&key, "e1")).await?;
-        let open = eventually("the relay is left alone", MINUTE, async || {
+        let open = eventually("the circuit breaker is open", MINUTE, async || {
             Ok(env.store.breakers().await?.remove("default").and_then(|kept| kept.breaker.open))
         });
         let open = open.await.context(text)?;

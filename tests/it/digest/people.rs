@@ -223,7 +223,7 @@ async fn an_import_with_another_zone_retimes_the_open_window() -> Result<()> {
     assert!(before["why"].as_str().is_some_and(|why| why.contains("Pacific/Honolulu")), "{before}");
 
     let said = import("Asia/Tokyo").await?;
-    assert_eq!(said, "recipients: 2 accepted, 0 rejected\nanother zone: 1 person, 1 key told\n");
+    assert_eq!(said, "recipients: 2 accepted, 0 rejected\nzone changed: 1 person, 1 key signalled\n");
     let after = status(&cli, |status| status["why"].as_str().is_some_and(|why| why.contains("Asia/Tokyo"))).await?;
     assert_eq!(after["pending"], 1);
     assert_ne!(after["due_at"], before["due_at"]);

@@ -27,7 +27,7 @@ const MINUTE: Duration = Duration::from_mins(1);
 
 const FINDINGS: &str = "{{ digest.item_count }} findings since {{ digest.opened_at }}
 {% if digest.opened_at == digest.window.opened_at %}In all: {{ digest.sums | list(attribute=\"label\") }}
-{% endif %}{% for line in digest.groups %}
+{% endif %}{% for line in digest.lines %}
 {{ line.entity_id }}: {{ line.sums | list(attribute=\"label\") }}
 {% endfor %}";
 

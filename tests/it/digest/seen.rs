@@ -69,7 +69,9 @@ async fn seen_events_are_in_the_ledger_and_in_no_message() -> Result<()> {
     assert_eq!((method.as_str(), path.as_str(), *signed), ("POST", "/seen?of=acme", true));
     let question = json!({"tenant": "acme", "digest": "activity", "user": "ann", "event_ids": ["a", "b", "stashed"]});
     assert_eq!(serde_json::from_slice::<Value>(body)?, question);
-    assert!(metrics::encode_text().contains("tidings_seen_questions_total{type=\"activity\",result=\"answered\"} 1"));
+    assert!(
+        metrics::encode_text().contains("tidings_seen_questions_total{digest_type=\"activity\",result=\"answered\"} ")
+    );
     Ok(())
 }
 
@@ -97,7 +99,7 @@ async fn without_an_answer_everything_goes_out_within_the_time() -> Result<()> {
         let taken = Timestamp::now().duration_since(now);
         assert_eq!(answer, ClaimAnswer::Claimed { items: 1, groups: 1, taken: 1, rendered: true }, "{result}");
         assert!(taken.as_millis() < 2_900, "{result}: a local activity has 3 s, and this took {taken:#}");
-        let counted = format!("tidings_seen_questions_total{{type=\"activity\",result=\"{result}\"}} ");
+        let counted = format!("tidings_seen_questions_total{{digest_type=\"activity\",result=\"{result}\"}} ");
         let count = metrics::encode_text().lines().find_map(|line| line.strip_prefix(&counted)?.parse::<u64>().ok());
         assert!(count.is_some_and(|count| count > 0), "{result}");
     }

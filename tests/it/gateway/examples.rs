@@ -172,7 +172,7 @@ impl Walk {
         self.until("/v1/digests/activity/ann", all_have_come).await?;
         let commands = ["getDigest", "previewDigest", "holdDigest", "releaseDigest", "retimeDigest", "dropDigest"];
         self.call_all(&commands).await?;
-        let dropped = "/v1/ledger/digests?type=activity&outcome=dropped&user=ann";
+        let dropped = "/v1/ledger/digests?digest_type=activity&outcome=dropped&user=ann";
         let id = self.listed(dropped, "digest_id").await?;
         self.call_all(&["reopenDigest", "listDigests"]).await?;
         self.call_with("showDigest", &[("id", &id)], "?addresses=true").await?;

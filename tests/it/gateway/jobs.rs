@@ -71,7 +71,7 @@ async fn collect(api: &Api, users: &[String]) -> Result<()> {
 /// Waits until a dry run finds this number of keys.
 async fn count_running(api: &Api, keys: usize) -> Result<()> {
     eventually(&format!("visibility knows {keys} running keys"), MINUTE, async || {
-        let dry_run = json!({"order": "flush", "filter": "type=activity", "why": "a count", "dry_run": true});
+        let dry_run = json!({"order": "flush", "filter": "digest_type=activity", "why": "a count", "dry_run": true});
         let job = ended(api, &post(api, &dry_run).await?).await?;
         assert_eq!((&job["state"], &job["done"]), (&json!("done"), &json!(0)), "{job}");
         Ok((job["matched"] == keys).then_some(()))
@@ -101,7 +101,7 @@ async fn rows(api: &Api, path: &str) -> Result<Vec<Value>> {
 /// The number of the orders that the audit trail has for each user of the tenant.
 async fn audited(api: &Api, action: &str) -> Result<BTreeMap<String, usize>> {
     let mut orders = BTreeMap::new();
-    for row in rows(api, &format!("/v1/audit?type=activity&action={action}")).await? {
+    for row in rows(api, &format!("/v1/audit?digest_type=activity&action={action}")).await? {
         *orders.entry(row["user"].as_str().context("no user")?.to_owned()).or_default() += 1;
     }
     Ok(orders)
@@ -139,7 +139,7 @@ async fn a_flush_by_filter_reaches_only_the_tenant_of_the_token() -> Result<()> 
     api.token = zeta;
     collect(&api, &users).await?;
 
-    let flush = json!({"order": "flush", "filter": "type=activity", "why": "ticket 812"});
+    let flush = json!({"order": "flush", "filter": "digest_type=activity", "why": "ticket 812"});
     let (header, before) = ("Idempotency-Key: ticket-812\r\n", get(&api, "/v1/jobs?limit=1").await?);
     let (status, job) = ask(&api, "POST", "/v1/jobs", header, &flush).await?;
     assert_eq!((status, &job["tenant"]), (202, &json!("zeta")), "{job}");
@@ -211,7 +211,7 @@ async fn a_flush_whose_gateway_is_killed_sends_each_key_one_email() -> Result<()
     let (users, of_acme) = (users(KEYS), keys("acme", KEYS));
     let (cli, mut api) = start(&of_acme).await?;
     collect(&api, &users).await?;
-    let flush = json!({"order": "flush", "filter": "type=activity", "why": "ticket 812"});
+    let flush = json!({"order": "flush", "filter": "digest_type=activity", "why": "ticket 812"});
     let path = post(&api, &flush).await?;
     let job = ended_by_the_next_gateway(&mut api, &cli, &path).await?;
     let results = rows(&api, &format!("{path}/results")).await?;
@@ -263,7 +263,7 @@ async fn a_cancelled_job_leaves_the_rest_and_its_drops_can_be_reopened() -> Resu
     let of_acme = keys("acme", KEYS);
     let (cli, api) = start(&of_acme).await?;
     collect(&api, &users(KEYS)).await?;
-    let path = post(&api, &json!({"order": "drop", "filter": "type=activity", "why": "a test"})).await?;
+    let path = post(&api, &json!({"order": "drop", "filter": "digest_type=activity", "why": "a test"})).await?;
     let begun = async || Ok(Some(get(&api, &path).await?).filter(|job| job["done"].as_u64() > Some(0)));
     eventually("some keys are done", MINUTE, begun).await?;
     let (status, cancelled) = ask(&api, "DELETE", &format!("{path}?why=not%20these"), "", &Value::Null).await?;
@@ -280,10 +280,10 @@ async fn a_cancelled_job_leaves_the_rest_and_its_drops_can_be_reopened() -> Resu
     let orders = audited_for(&api, "close", dropped).await?;
     assert!(orders.values().all(|count| *count == 1), "{orders:?}");
 
-    let reopen = json!({"order": "reopen", "filter": "type=activity", "why": "dropped by mistake"});
+    let reopen = json!({"order": "reopen", "filter": "digest_type=activity", "why": "dropped by mistake"});
     let reopened = async || {
         // A digest has its end a moment after the answer of the drop.
-        let counted = json!({"order": "reopen", "filter": "type=activity", "why": "a count", "dry_run": true});
+        let counted = json!({"order": "reopen", "filter": "digest_type=activity", "why": "a count", "dry_run": true});
         Ok((ended(&api, &post(&api, &counted).await?).await?["matched"] == dropped).then_some(()))
     };
     eventually("the ledger has every dropped digest", MINUTE, reopened).await?;

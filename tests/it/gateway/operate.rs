@@ -67,7 +67,7 @@ async fn rows(api: &Api, path: &str) -> Result<Vec<Value>> {
 
 /// Waits for a digest with this outcome, and returns its id.
 async fn ended(api: &Api, user: &str, outcome: &str) -> Result<String> {
-    let path = format!("/v1/ledger/digests?type=activity&window=1h&user={user}&outcome={outcome}");
+    let path = format!("/v1/ledger/digests?digest_type=activity&window=1h&user={user}&outcome={outcome}");
     let digest = async || Ok(rows(api, &path).await?.into_iter().next());
     let digest = eventually(outcome, MINUTE, digest).await?;
     Ok(digest["digest_id"].as_str().context("no id")?.to_owned())
@@ -148,17 +148,17 @@ async fn a_pause_stops_the_tenant_until_its_resume() -> Result<()> {
     let retimed = act(&api, "/v1/digests/activity/ann/retime", json!({"why": "later", "at": at})).await?;
     assert_eq!(retimed["due_at"], at);
 
-    let terms = json!({"filter": "type=activity", "why": "wrong prices", "until": "2h"});
+    let terms = json!({"filter": "digest_type=activity", "why": "wrong prices", "until": "2h"});
     let paused = act(&api, "/v1/pauses", terms).await?;
     let id = paused["pause"]["id"].as_str().context("no id")?;
-    assert_eq!((&paused["pause"]["tenant"], &paused["pause"]["type"]), (&json!("acme"), &json!("activity")));
+    assert_eq!((&paused["pause"]["tenant"], &paused["pause"]["digest_type"]), (&json!("acme"), &json!("activity")));
     assert_eq!(rows(&api, "/v1/pauses").await?.len(), 1);
     reaches(&api, "ann", "paused").await?;
     // Visibility is a moment behind.
     let counted = async || Ok(Some(get(&api, "/v1/stats").await?).filter(|stats| stats["openDigestCount"] == 1));
     let stats = eventually("the window counts", MINUTE, counted).await?;
     assert!(stats["oldest_overdue_seconds"].is_u64(), "{stats}");
-    let of_all_tenants = ["task_queues", "breakers", "inbox", "notices"].map(|field| stats.get(field));
+    let of_all_tenants = ["task_queues", "breakers", "inbox", "webhook_events"].map(|field| stats.get(field));
     assert_eq!(of_all_tenants, [None; 4], "{stats}");
 
     let resumed = act(&api, &format!("/v1/pauses/{id}/resume"), json!({"why": "prices fixed"})).await?;
@@ -168,7 +168,7 @@ async fn a_pause_stops_the_tenant_until_its_resume() -> Result<()> {
     ended(&api, "ann", "sent").await?;
     cli.settled(&keys(), MINUTE).await?;
     assert_eq!(cli.relay.mails().len(), 1);
-    let report = rows(&api, "/v1/report?by=type").await?;
+    let report = rows(&api, "/v1/report?by=digest_type").await?;
     assert_eq!((&report[0]["of"], &report[0]["sent"]), (&json!("activity"), &json!(1)));
     Ok(())
 }

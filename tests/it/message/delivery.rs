@@ -111,7 +111,7 @@ async fn an_invalid_message_is_refused_with_the_field_that_is_wrong() -> Result<
         |name: &str| SubmissionContent::Template { name: name.to_owned(), variables: serde_json::Map::new() };
     for (wrong, says) in [
         (submission(&"ü".repeat(50)), "the limit is 255"),
-        (MessageSubmission { content: template("nothing"), ..submission("k") }, "there is no template \"nothing\""),
+        (MessageSubmission { content: template("nothing"), ..submission("k") }, "unknown template \"nothing\""),
     ] {
         let error = messages.accept(&wrong).await.err().context(says)?.to_string();
         assert!(error.contains(says), "{error}");

@@ -104,7 +104,7 @@ async fn a_dead_letter_that_a_new_version_reads_is_recorded_once() -> Result<()>
     assert!(shown.contains(&format!("emit      would record bounced: 5.1.1 of message {message}")), "{shown}");
     let emit = ["dead-letters", "emit", id, "--by", "carol", "--why", "ticket 812"];
     let (code, emitted, error) = ask(folder.path(), &emit).await?;
-    let expected = format!("dead letter {id}: recorded 1 event; 0 known before, 0 of unknown messages\n");
+    let expected = format!("dead letter {id}: recorded 1 event; 0 recorded before, 0 of unknown messages\n");
     assert_eq!((code, emitted), (0, expected), "{error}");
     assert_eq!(store.message(message).await?.context("no message")?.state, MessageState::Failed);
     assert_eq!(store.suppression_reasons("acme", "m@example.com").await?, [SuppressionReason::HardBounce]);

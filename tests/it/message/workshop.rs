@@ -134,7 +134,7 @@ async fn the_workshop_shows_every_template_and_a_keys_open_window() -> Result<()
     let frame = dev.page(&format!("/message?name=summary&{key}&lang=ar&scheme=dark")).await?;
     ensure!(frame.contains("Bob &lt;asks&gt; you") && frame.contains("dir=\"rtl\""), "{frame}");
     let page = dev.page(&format!("/template?name=summary&{key}")).await?;
-    ensure!(page.contains("its messages go out in the template reviews"), "{page}");
+    ensure!(page.contains("its messages use the template reviews"), "{page}");
     ensure!(dev.page(&format!("/template?name=nothing&{key}")).await?.contains("there is no such template"));
     Ok(())
 }

@@ -41,7 +41,7 @@ fn at(relay: &Relay) -> Result<RelaySettings> {
     Ok(RelaySettings::new(relay.url().parse()?))
 }
 
-/// Why the relay is left alone.
+/// Why the circuit breaker is open.
 async fn cause(store: &dyn Store, name: &str) -> Result<Option<BreakerCause>> {
     let mut breakers = store.breakers().await?;
     Ok(breakers.remove(name).and_then(|kept| kept.breaker.open).map(|open| open.cause))
@@ -96,7 +96,7 @@ async fn digests_wait_while_every_breaker_is_open() -> Result<()> {
     let env = Env::start(by(&[("first", at(&first)?), ("second", at(&second)?)])).await?;
     let keys: Vec<_> = (0..8).map(|n| key("activity", &format!("u{n}"))).collect();
     try_join_all(keys.iter().map(|key| env.events.emit(event(key, "e1")))).await?;
-    eventually("both relays are left alone", MINUTE, async || {
+    eventually("both circuit breakers are open", MINUTE, async || {
         let both = (cause(&*env.store, "first").await?, cause(&*env.store, "second").await?);
         Ok((both == (Some(BreakerCause::Policy), Some(BreakerCause::Policy))).then_some(()))
     })
@@ -312,7 +312,7 @@ async fn an_operator_lists_tests_opens_and_closes_relays() -> Result<()> {
     let mut test = cli.tidings();
     let output = test.env("TIDINGS_SMTP_URL", opportunistic).args(["relays", "test", "default"]).output().await?;
     let said = String::from_utf8(output.stdout)?;
-    let phases = "connect: ok\ngreeting: ok\nehlo: ok\ntls: ok, not offered: all goes in the clear\nnoop: ok\n";
+    let phases = "connect: ok\ngreeting: ok\nehlo: ok\ntls: ok, not offered: connection unencrypted\nnoop: ok\n";
     assert_eq!(said, phases, "{}", String::from_utf8_lossy(&output.stderr));
 
     cli.relay.fault(Fault::new(At::Ehlo, Act::Reply("550 5.7.1 go away".into())));

@@ -41,7 +41,7 @@ async fn a_full_disk_delays_digests_and_loses_none() -> Result<()> {
     cli.start_worker_with_a_disk()?;
     let says = async |words: &str| Ok(fs::read_to_string(cli.worker_log())?.contains(words).then_some(()));
     // One that cannot write when it starts ends.
-    eventually("the worker runs", MINUTE, async || says("the worker runs").await).await?;
+    eventually("the worker runs", MINUTE, async || says("worker started").await).await?;
     cli.limit_files(Some(SPACE))?;
     let acknowledged = cli.emit(&file).await?;
     eventually("the worker says that it cannot write", MINUTE, async || says("alert=activity_failed").await).await?;

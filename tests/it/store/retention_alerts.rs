@@ -57,8 +57,8 @@ async fn an_archive_that_cannot_be_written_raises_archive_failed() -> Result<()>
 /// Runs `tidings retention run`, which waits for the archive, until the alert is raised.
 async fn alerted_by_upkeep(cli: &CliEnv) -> Result<()> {
     // The worker creates the schedule that the command starts.
-    let scheduled = async || Ok(fs::read_to_string(cli.worker_log())?.contains("upkeep is scheduled").then_some(()));
-    eventually("upkeep is scheduled", MINUTE, scheduled).await?;
+    let scheduled = async || Ok(fs::read_to_string(cli.worker_log())?.contains("retention scheduled").then_some(()));
+    eventually("retention is scheduled", MINUTE, scheduled).await?;
     let mut upkeep = cli.tidings();
     let _upkeep = upkeep.args(["retention", "run"]).spawn()?;
     alerted(cli, "archive_failed").await

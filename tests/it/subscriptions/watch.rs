@@ -54,7 +54,7 @@ async fn gauges<const N: usize>(port: &Port, names: [&str; N], subscription: &st
 /// Waits until the gauges of `crm` show this number of waiting notices and of dead ones.
 async fn shows(port: &Port, waiting: f64, dead: f64) -> Result<()> {
     let shown = async || {
-        let now = gauges(port, ["waiting_notices", "dead_notices"], "crm").await;
+        let now = gauges(port, ["waiting_webhook_events", "dead_webhook_events"], "crm").await;
         Ok((now == [Some(waiting), Some(dead)]).then_some(()))
     };
     eventually(&format!("{waiting} notices wait and {dead} are dead"), MINUTE * 2, shown).await
@@ -68,13 +68,13 @@ async fn withdraw(cli: &CliEnv, user: &str) -> Result<()> {
 /// The statistics of `crm`.
 async fn notices(cli: &CliEnv) -> Result<Value> {
     let stats: Value = serde_json::from_str(&cli.run(&["stats", "--json"]).await?)?;
-    Ok(stats["notices"].as_array().and_then(|all| all.first()).context("no notices")?.clone())
+    Ok(stats["webhook_events"].as_array().and_then(|all| all.first()).context("no notices")?.clone())
 }
 
 /// The output of `tidings dead-letters list` besides its rows.
 async fn remedies(cli: &CliEnv, filter: &[&str]) -> Result<String> {
     let listed = cli.tidings().args(["dead-letters", "list"]).args(filter).output().await?;
-    Ok(String::from_utf8(listed.stderr)?)
+    Ok(String::from_utf8(listed.stderr)?.replace("no dead letters\n", ""))
 }
 
 #[needs(temporal)]
@@ -84,13 +84,13 @@ async fn waiting_and_dead_notices_are_seen_with_their_remedy() -> Result<()> {
     let (cli, port) = watched(&receiver).await?;
     withdraw(&cli, "ann").await?;
     shows(&port, 1.0, 0.0).await?;
-    let older = async || Ok(gauges(&port, ["oldest_notice_seconds"], "crm").await[0].filter(|age| *age > 0.0));
+    let older = async || Ok(gauges(&port, ["oldest_webhook_event_seconds"], "crm").await[0].filter(|age| *age > 0.0));
     eventually("the notice grows old", MINUTE, older).await?;
-    assert_eq!(gauges(&port, ["waiting_notices"], "other").await, [Some(0.0)]);
+    assert_eq!(gauges(&port, ["waiting_webhook_events"], "other").await, [Some(0.0)]);
     let waiting = notices(&cli).await?;
     assert_eq!((&waiting["subscription"], &waiting["waiting"]), (&json!("crm"), &json!(1)), "{waiting}");
     assert!(waiting["oldest"].is_string() && waiting["gone_at"].is_null(), "{waiting}");
-    assert!(cli.run(&["stats"]).await?.contains("\nnotices to crm: 1 waiting, the oldest for "));
+    assert!(cli.run(&["stats"]).await?.contains("\nwebhook events to crm: 1 waiting, the oldest for "));
     assert_eq!(remedies(&cli, &[]).await?, "");
 
     receiver.says(|_, _| 410);
@@ -106,7 +106,7 @@ async fn waiting_and_dead_notices_are_seen_with_their_remedy() -> Result<()> {
     let said = remedies(&cli, &[]).await?;
     let (_, replay) = said.trim().split_once(", then tidings ").context(said.clone())?;
     assert!(
-        said.starts_with("not delivered to crm: 2 notices; see tidings subscriptions dead-letters crm, "),
+        said.starts_with("not delivered to crm: 2 webhook events; see tidings subscriptions dead-letters crm, "),
         "{said}"
     );
     for filter in [&["--tenant", "acme"][..], &["--source", "webhook"], &["--json"]] {
@@ -115,7 +115,7 @@ async fn waiting_and_dead_notices_are_seen_with_their_remedy() -> Result<()> {
 
     receiver.says(|_, _| 200);
     let replay: Vec<_> = replay.split(' ').collect();
-    assert_eq!(cli.run(&replay).await?, "2 notices will be delivered again\n");
+    assert_eq!(cli.run(&replay).await?, "2 webhook events will be redelivered\n");
     let taken = async || Ok((receiver.accepted()?.len() == 2).then_some(()));
     eventually("both notices are taken", MINUTE, taken).await?;
     shows(&port, 0.0, 0.0).await?;

@@ -93,7 +93,7 @@ async fn drawing(events: &[(f64, &str)]) -> Result<Vec<(f64, BTreeMap<String, u6
     let mut mails = Vec::new();
     for (DigestRecord { digest_id, key, opened_at, due_at, closed, .. }, mail) in digests.into_iter().zip(sent) {
         assert_eq!(closed.map(|closed| closed.outcome), Some(DigestOutcome::Sent));
-        let shown = DisplayLimits { groups: 50, items: 1, categories: &DigestCategories::NONE };
+        let shown = DisplayLimits { lines: 50, items: 1, categories: &DigestCategories::NONE };
         let contents = env.store.contents(&Window { key, digest_id, opened_at, due_at }, shown).await?;
         let at = (due_at.duration_since(start).as_secs_f64() / 360.0).round() / 10.0;
         let counts = contents.lines.into_iter().map(|line| (line.category, line.count)).collect();

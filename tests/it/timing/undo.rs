@@ -61,7 +61,8 @@ async fn is_on_time<S: Store>(store: Arc<S>, folder: TempDir, digest_type: &str)
     assert!(late >= SignedDuration::ZERO && late < SignedDuration::from_mins(1), "{late:#}");
     let why = digest.plan_why;
     assert!(why.ends_with("; then waits 1h, in which tidings digest drop takes it back"), "{why}");
-    let accepted = format!("\ntidings_acceptance_lateness_seconds_bucket{{le=\"60.0\",type=\"{digest_type}\"}} 1\n");
+    let accepted =
+        format!("\ntidings_acceptance_lateness_seconds_bucket{{le=\"60.0\",digest_type=\"{digest_type}\"}} 1\n");
     let told = metrics::encode_text();
     assert!(told.contains(&accepted), "{told}");
     assert_eq!(env.relay.mails().len(), 1);

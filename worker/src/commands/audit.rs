@@ -12,25 +12,25 @@ use crate::{Config, phrases::local, storage};
 const EXAMPLES: &str = "\
 Examples:
   tidings audit --since 1d                          who did what today?
-  tidings audit --tenant acme --type activity --user ann
+  tidings audit --tenant acme --digest-type activity --user ann
                                                     what was done to ann's key?
   tidings audit --actor carol --action hold --json
 
-An action is found by its first words: --action relay_open finds `relay_open ses`. A page that is not the last one ends
-with a cursor for --after. A pause of everything names no tenant, and is found by --action pause.";
+--action matches the first words of an action: --action relay_open finds `relay_open ses`. Every page but the last ends
+with a cursor for --after. A pause of everything has no tenant: find it with --action pause.";
 
 /// The filter, the page and the form of the answer.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES, mut_arg("limit", |arg| arg.help("The largest number of entries")))]
+#[command(after_help = EXAMPLES, mut_arg("limit", |arg| arg.help("Maximum number of entries")))]
 pub struct AuditOptions {
     #[command(flatten)]
     filter: AuditFilter,
     #[command(flatten)]
     page: PageOptions<AuditPlace>,
-    /// Print reasons unchanged, with the addresses that operators may have written into them
+    /// Print reasons unredacted, with any addresses that operators wrote into them
     #[arg(long)]
     addresses: bool,
-    /// Answer in JSON, one line each; the last line has the cursor, if another page follows
+    /// Print JSON, one line each; the last line has the cursor if another page follows
     #[arg(long)]
     json: bool,
 }
@@ -42,7 +42,9 @@ pub(crate) async fn run(options: AuditOptions, config: &Config) -> anyhow::Resul
     if !addresses {
         listed.rows.iter_mut().for_each(AuditRecord::forget_addresses);
     }
-    page::print_page(listed, as_json, |row| if as_json { json!(row).to_string() } else { in_words(row) });
+    page::print_page(listed, as_json, ("audit entries", "TIME  ACTION, OPERATOR  SUBJECT: REASON"), |row| {
+        if as_json { json!(row).to_string() } else { in_words(row) }
+    });
     Ok(true)
 }
 
@@ -56,7 +58,7 @@ fn in_words(entry: &AuditRecord) -> String {
 fn audit_subject(entry: &AuditRecord) -> String {
     let AuditRecord { tenant, digest_type, user, digest_id, message, .. } = entry;
     let key = Key::new(tenant.clone(), digest_type.clone(), user.clone());
-    let parts = [("tenant", tenant), ("type", digest_type), ("user", user)];
+    let parts = [("tenant", tenant), ("digest_type", digest_type), ("user", user)];
     let parts = parts.into_iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| format!("{name}={value}"));
     let mut words = key.map_or_else(|_| parts.collect(), |key| vec![key.to_string()]);
     words.extend(digest_id.map(|id| format!("digest {id}")));
@@ -88,8 +90,8 @@ mod tests {
         assert!(line.ends_with("  hold by carol  acme/activity/a%2Fb: ticket 812"), "{line}");
         entry.user.clear();
         entry.why.clear();
-        assert_eq!(audit_subject(&entry), "tenant=acme type=activity");
-        assert!(in_words(&entry).ends_with("type=activity"), "{}", in_words(&entry));
+        assert_eq!(audit_subject(&entry), "tenant=acme digest_type=activity");
+        assert!(in_words(&entry).ends_with("digest_type=activity"), "{}", in_words(&entry));
         (entry.tenant, entry.digest_type) = (String::new(), String::new());
         assert_eq!(audit_subject(&entry), "everything");
         entry.message = Some(uuid::Uuid::nil());

@@ -20,12 +20,12 @@ use crate::{Config, config, error::TemporaryFailure, storage};
 /// The commands.
 #[derive(Debug, clap::Subcommand)]
 pub enum BouncesCommand {
-    /// Reads one message from standard input, or the new messages of a Maildir
+    /// Read one message from standard input, or the new messages of a Maildir
     #[command(after_help = "Examples:\n  \
         tidings bounces read --recipient bounce+TOKEN@mail.acme.example < message\n  \
         tidings bounces read --maildir /var/mail/bounce --json\n\n\
-        Bounces (RFC 3464) and complaints (RFC 5965) take effect only with a token that a key of TIDINGS_LINK_KEYS signed. \
-        docs/delivery.md has the lines for Postfix.\n\n\
+        Bounces (RFC 3464) and complaints (RFC 5965) take effect only with a token signed by a key in TIDINGS_LINK_KEYS. \
+        See docs/delivery.md for Postfix.\n\n\
         Exit codes: 0 read, whatever the message was; 75 try again later; 2 wrong usage.")]
     Read(ReadOptions),
 }
@@ -33,16 +33,16 @@ pub enum BouncesCommand {
 /// The options of `bounces read`.
 #[derive(Debug, clap::Args)]
 pub struct ReadOptions {
-    /// The address that the message came to
+    /// Address to which the message was delivered
     #[arg(long, value_name = "ADDRESS", conflicts_with = "maildir")]
     recipient: Option<String>,
-    /// Reads the messages in `new` of this folder, and moves them to `cur`
+    /// Read the messages in `new` of this folder, and move them to `cur`
     #[arg(long, value_name = "FOLDER")]
     maildir: Option<PathBuf>,
-    /// Deletes the messages instead of moving them
+    /// Delete the messages instead of moving them
     #[arg(long, requires = "maildir")]
     delete: bool,
-    /// Answer in JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -97,7 +97,7 @@ impl<'a> BounceReader<'a> {
         }
         anyhow::ensure!(
             settings.link_keys.is_some(),
-            "there are no keys, so that no report can be believed; set TIDINGS_LINK_KEYS or link_keys_file to the keys of the workers"
+            "no link keys are configured, so reports cannot be verified; set TIDINGS_LINK_KEYS or link_keys_file to the workers' keys"
         );
         Ok(Self { config, settings, store: storage::open(&config.database_url).await? })
     }
@@ -140,7 +140,7 @@ impl BounceCounts {
     fn summary_text(&self) -> String {
         let counts = [
             (self.recorded, "recorded"),
-            (self.known, "known before"),
+            (self.known, "recorded before"),
             (self.unauthenticated, "without a valid token"),
             (self.unknown_message, "about an unknown message"),
             (self.no_news, "without news"),

@@ -26,31 +26,31 @@ use in_force::TenantSettingsView;
 /// The commands about the configuration.
 #[derive(Debug, clap::Subcommand)]
 pub enum ConfigCommand {
-    /// Checks tidings.toml, the environment and the templates, and prints the effective settings
+    /// Check tidings.toml, the environment and the templates, and print the effective settings
     #[command(after_help = "Examples:\n  \
         tidings config check --config /etc/tidings/tidings.toml\n  \
         tidings config check --tenant acme\n  \
         tidings config check --database\n  \
         tidings config check --cadence 'weekdays 08:00' --zone Europe/Berlin\n  \
         tidings config check --cadence 'weekdays 08:00' --zone Asia/Jerusalem --locale he-IL\n\n\
-        Passwords and keys are shown as ***. The command connects to nothing but the database of [directory], and with --database to Tidings' own.")]
+        Passwords and keys are shown as ***. The command connects only to the database of [directory] and, with --database, to Tidings' own.")]
     Check {
-        /// Check these words instead, and show the next three slots
+        /// Check this cadence instead, and show its next three slots
         #[arg(long, value_name = "WORDS")]
         cadence: Option<String>,
         /// The IANA time zone of the slots
         #[arg(long, requires = "cadence", default_value = "UTC")]
         zone: String,
-        /// A recipient's locale, whose region has the working days of `weekdays`
+        /// A recipient's locale; its region decides the working days of `weekdays`
         #[arg(long, value_name = "TAG", requires = "cadence", default_value = "")]
         locale: String,
-        /// Print what is in force for this tenant, and where each setting comes from
+        /// Print the effective settings of this tenant, and where each comes from
         #[arg(long, value_name = "NAME", conflicts_with = "cadence")]
         tenant: Option<String>,
         /// Also compare the names of digest types and tenants with those in the database
         #[arg(long, conflicts_with = "cadence")]
         database: bool,
-        /// Answer in JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
@@ -75,7 +75,7 @@ pub(crate) async fn run(
         compare_names(&config).await?;
     }
     if !json {
-        anstream::eprintln!("The configuration can be used.");
+        anstream::eprintln!("The configuration is valid.");
     }
     Ok(true)
 }
@@ -123,7 +123,7 @@ async fn check(config: &Config, tenant: Option<&str>, json: bool) -> anyhow::Res
     };
     anstream::println!("{}", shown.trim_end());
     if config.digests.is_empty() {
-        anstream::eprintln!("There is no digest type: add [digest.activity] with cadence = \"daily 08:00\".");
+        anstream::eprintln!("No digest type is configured: add [digest.activity] with cadence = \"daily 08:00\".");
     }
     for warning in config.warnings().into_iter().chain(config.door_warnings()).chain(unchecked) {
         anstream::eprintln!("warning: {warning}");
@@ -147,7 +147,7 @@ fn missing_templates(config: &Config, names: &[String]) -> Vec<ConfigProblem> {
     let missing = config.digest_tables().filter(|(_, digest)| !names.contains(&digest.template));
     let problem = |(table, digest): (String, &DigestSettings)| {
         let (names, usual) = (names.join(", "), render::DEFAULT);
-        let problem = format!("there is no such template; there are: {names}. Until then {usual:?} is used");
+        let problem = format!("there is no such template; choose one of: {names}. Until then, {usual:?} is used");
         ConfigProblem::new("templates", format!("{table}.template"), problem).with_value(&digest.template)
     };
     missing.map(problem).collect()

@@ -29,14 +29,14 @@ In a part of the key, / is written %2F and % is written %25.";
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = EXAMPLES)]
 pub enum ConsentCommand {
-    /// Shows if the recipient wants this digest
+    /// Show whether the recipient wants this digest
     #[command(after_help = "Example: tidings consent get acme/activity/ann --json")]
     Get(ConsentOptions),
-    /// Withdraws consent; pending events end as skipped
+    /// Withdraw consent; pending events end as skipped
     #[command(after_help = "Examples:\n  \
         tidings consent withdraw acme/activity/ann --why 'wrote to support'\n  \
         tidings consent withdraw --token AWZ1ASNFZ4mrXe-BI0Vni...\n\n\
-        With --token the command carries out a click on an unsubscribe link, for a page of your own (gateway.unsubscribe_url). \
+        With --token, the command does what a click on an unsubscribe link does, for your own page (gateway.unsubscribe_url). \
         The link of a single message suppresses its address for bulk messages. The audit trail names the recipient and the message.")]
     Withdraw {
         /// The key
@@ -45,13 +45,13 @@ pub enum ConsentCommand {
         /// The token of an unsubscribe link
         #[arg(long, conflicts_with_all = ["by", "why"])]
         token: Option<String>,
-        /// Answer in JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
         #[command(flatten)]
         reason: OptionalReason,
     },
-    /// Grants consent again
+    /// Grant consent again
     #[command(after_help = "Example: tidings consent grant acme/activity/ann --why 'wrote to support'")]
     Grant {
         #[command(flatten)]
@@ -67,7 +67,7 @@ pub struct ConsentOptions {
     /// The key
     #[arg(value_name = "TENANT/TYPE/USER")]
     key: Key,
-    /// Answer in JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -89,12 +89,11 @@ async fn click(token: &str, json: bool, config: &Config) -> anyhow::Result<bool>
         bail!("{unreadable}");
     }
     let link = config.link_keys.keys().and_then(|keys| UnsubscribeLink::from_token(keys, token));
-    let unsigned =
-        "--token: is no token of an unsubscribe link that a key of TIDINGS_LINK_KEYS or link_keys_file signed";
+    let unsigned = "--token: is not an unsubscribe token signed by a key in TIDINGS_LINK_KEYS or link_keys_file";
     let link = link.ok_or_else(|| UsageError(unsigned.to_owned()))?;
     let mut preferences = PreferenceStore::open(config).await?;
     let Some(link) = of_today(&*preferences.store, link).await? else {
-        bail!("--token: is about a person who was erased; nothing changed");
+        bail!("--token: belongs to an erased recipient; nothing changed");
     };
     unsubscribe(&*preferences.store, &link, Timestamp::now()).await?;
     match link {
@@ -106,7 +105,7 @@ async fn click(token: &str, json: bool, config: &Config) -> anyhow::Result<bool>
             let text = if json {
                 json!({ "tenant": tenant, "suppressed": SuppressionReason::Unsubscribed.name() }).to_string()
             } else {
-                format!("{tenant}: the address gets no more bulk messages")
+                format!("{tenant}: address suppressed for bulk messages")
             };
             anstream::println!("{text}");
             Ok(true)
@@ -134,7 +133,7 @@ async fn show(
     let text = match (*json, facts.consent) {
         (true, consent) => json!({ "key": key, "consent": consent }).to_string(),
         (false, true) => format!("{key}: wanted{}", suppressed.unwrap_or_default()),
-        (false, false) => format!("{key}: not wanted; no mail of it goes out"),
+        (false, false) => format!("{key}: not wanted; no email is sent"),
     };
     anstream::println!("{text}");
     Ok(true)

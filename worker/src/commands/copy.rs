@@ -21,13 +21,13 @@ use crate::{
 
 pub(crate) const EXAMPLES: &str = "Examples:
   tidings copy --to postgres://tidings@db.example/tidings --dry-run
-                                                what would be copied; the worker may run
+                                                show what would be copied; the worker may run
   tidings copy --to postgres://tidings@db.example/tidings
-                                                copies, compares, and marks the file as moved
-  tidings copy --undo                           takes the file up again
+                                                copy, compare, and mark the file as moved
+  tidings copy --undo                           use the file again
 
-The address may stand in TIDINGS_COPY_TO instead, so that a password is in no list of processes. Stop every worker and gateway first.
-The database must be empty; its tables are made. An interrupted copy leaves nothing in the database: run the command again.";
+Set TIDINGS_COPY_TO instead of --to to keep a password out of process lists. Stop every worker and gateway first.
+The database must be empty; the command creates its tables. An interrupted copy leaves nothing in the database: run the command again.";
 
 /// The options of `tidings copy`.
 #[derive(Debug, clap::Args)]
@@ -35,13 +35,13 @@ pub(crate) struct CopyOptions {
     /// The PostgreSQL database to copy into
     #[arg(long, value_name = "URL", env = "TIDINGS_COPY_TO", hide_env_values = true, value_parser = unchecked_url())]
     to: Option<SecretUrl>,
-    /// Takes up a file that was copied, instead of copying it. What happened in the other database since is not in it
+    /// Use a copied file again instead of copying it; it lacks what the other database recorded since
     #[arg(long, conflicts_with = "dry_run")]
     undo: bool,
-    /// Only counts what would be copied, and looks if the database is empty
+    /// Only count what would be copied, and check that the database is empty
     #[arg(long)]
     dry_run: bool,
-    /// Answer in JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -71,7 +71,7 @@ pub(crate) async fn run(options: CopyOptions, config: &Config) -> anyhow::Result
         return undo(from, options.json).await;
     }
     let Some(to) = options.to else {
-        return Err(UsageError("--to URL, or TIDINGS_COPY_TO, names the database".to_owned()).into());
+        return Err(UsageError("name the database with --to URL or TIDINGS_COPY_TO".to_owned()).into());
     };
     let refused = |problem: &str| UsageError(format!("--to {to} {problem}"));
     database_url(to.reveal()).map_err(|problem| refused(&problem))?;
@@ -192,8 +192,8 @@ impl CopySummary {
                  --dry-run"
             ),
             CopyEffect::Copied => format!(
-                "{rows} of {tables} are in {to}, and equal to those of the file:{listed}\nNow set database_url, or TIDINGS_DATABASE_URL, to \
-                 the new address for every worker, gateway and command, and start them. {from} is not used any more; delete it once you \
+                "{rows} of {tables} are in {to}, and identical to those in the file:{listed}\nNow set database_url, or TIDINGS_DATABASE_URL, to \
+                 the new address for every worker, gateway and command, and start them. {from} is no longer used; delete it once you \
                  will not go back"
             ),
         }
@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn it_says_what_was_copied_and_what_to_do_next() {
         let copied = summary(CopyEffect::Copied).in_words();
-        let first = "1200 rows of 2 tables are in postgres://db/tidings, and equal to those of the file:\n  consents: 1,200\nNow set ";
+        let first = "1200 rows of 2 tables are in postgres://db/tidings, and identical to those in the file:\n  consents: 1,200\nNow set ";
         assert!(copied.starts_with(first), "{copied}");
         let planned = summary(CopyEffect::Planned).in_words();
         assert!(
@@ -242,7 +242,7 @@ mod tests {
         assert!(!file.exists());
         std::fs::write(&file, "").unwrap();
         for (to, problem) in [
-            (None, "names the database"),
+            (None, "name the database"),
             (Some("sqlite://other.db"), "is a SQLite file"),
             (Some("postgres://u:hunter2@db"), "names no database"),
             (Some("postgres://u:hunter2@a,b/t"), "several hosts"),

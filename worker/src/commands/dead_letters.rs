@@ -41,7 +41,8 @@ Examples:
   tidings dead-letters emit 0192f0c1-7a55-7e0c-8f0e-2b1c93f46a52.1 --why 'sent to the wrong key'
   tidings dead-letters emit sendgrid/9f86d081884c7d65 --why 'read by the new version'
 
-A letter of a webhook is read again by the running version. A letter of events goes to the keys that its events name. Correct a malformed event by hand:
+`emit` decodes a webhook dead letter again with the running version, and sends events to the keys named in them.
+Correct a malformed event by hand:
   tidings dead-letters show 0192f0c1-7a55-7e0c-8f0e-2b1c93f46a52.1 --payload > event.json
   tidings emit event.json";
 
@@ -49,21 +50,21 @@ A letter of a webhook is read again by the running version. A letter of events g
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = EXAMPLES)]
 pub enum DeadLettersCommand {
-    /// Lists dead letters, the latest first
+    /// List dead letters, latest first
     #[command(after_help = "Examples:\n  \
-        tidings dead-letters list --tenant acme --type activity --user ann\n  \
+        tidings dead-letters list --tenant acme --digest-type activity --user ann\n  \
         tidings dead-letters list --since 2d --json\n  \
         tidings dead-letters list --source webhook\n\n\
-        A letter of a webhook names no tenant: --tenant, --type and --user leave it out. A page that is not the last one ends with a cursor for --after.\n\n\
+        Webhook dead letters have no tenant: --tenant, --digest-type and --user exclude them. Every page but the last ends with a cursor for --after.\n\n\
         After the last page stands how many notices each subscription did not get: they are dead letters of `tidings subscriptions`.")]
     List(DeadLetterListOptions),
-    /// Shows a dead letter: its reason, size and hash, and what `emit` would do
+    /// Show a dead letter: its reason, size and hash, and what `emit` would do
     #[command(after_help = "Examples:\n  \
         tidings dead-letters show 0192f0c1-7a55-7e0c-8f0e-2b1c93f46a52.1\n  \
         tidings dead-letters show 0192f0c1-7a55-7e0c-8f0e-2b1c93f46a52.1 --payload | jq .\n  \
         tidings dead-letters show sendgrid/9f86d081884c7d65")]
     Show(DeadLetterShowOptions),
-    /// Emits the events and retracts of a dead letter, or records the events of a webhook's, once
+    /// Emit the events and retracts of a dead letter, or record those of a webhook, once
     #[command(after_help = "Example:\n  \
         tidings dead-letters emit 0192f0c1-7a55-7e0c-8f0e-2b1c93f46a52.1 --why 'sent to the wrong key'\n  \
         tidings dead-letters emit sendgrid/9f86d081884c7d65 --why 'read by the new version'\n\n\
@@ -73,16 +74,16 @@ pub enum DeadLettersCommand {
 
 /// The filter, the page and the form of the answer.
 #[derive(Debug, clap::Args)]
-#[command(mut_arg("limit", |arg| arg.help("The largest number of letters")))]
+#[command(mut_arg("limit", |arg| arg.help("Maximum number of dead letters")))]
 pub struct DeadLetterListOptions {
-    /// Only letters of this source
+    /// Only dead letters from this source
     #[arg(long, value_name = "SOURCE")]
     source: Option<LetterSource>,
     #[command(flatten)]
     filter: DeadLetterFilter,
     #[command(flatten)]
     page: PageOptions<LetterCursor>,
-    /// Answer in JSON, one line each; the last line has the cursor, if another page follows
+    /// Print JSON, one line each; the last line has the cursor if another page follows
     #[arg(long)]
     json: bool,
 }
@@ -93,10 +94,10 @@ pub struct DeadLetterShowOptions {
     /// The letter
     #[arg(value_name = "ID")]
     id: LetterId,
-    /// Print the kept bytes of the payload and nothing else; they may contain addresses
+    /// Print only the kept bytes of the payload; they may contain addresses
     #[arg(long)]
     payload: bool,
-    /// Answer in JSON
+    /// Print JSON
     #[arg(long, conflicts_with = "payload")]
     json: bool,
 }
@@ -109,7 +110,7 @@ pub struct EmitOptions {
     id: LetterId,
     #[command(flatten)]
     reason: RequiredReason,
-    /// Answer in JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -128,20 +129,23 @@ async fn print_page(options: DeadLetterListOptions, config: &Config) -> anyhow::
     let store = storage::open(&config.database_url).await?;
     let listed = list(&*store, source, &filter, &page.into()).await?;
     let is_all = source.is_none() && filter.workflow_ids().is_none() && listed.next.is_none() && !as_json;
-    page::print_page(listed, as_json, |row| if as_json { json!(row).to_string() } else { in_a_line(row) });
+    let header = format!("{:<36}  TIME  RECEIVER  REASON", "DEAD LETTER");
+    page::print_page(listed, as_json, ("dead letters", &header), |row| {
+        if as_json { json!(row).to_string() } else { in_a_line(row) }
+    });
     if is_all {
         let subscriptions = store.subscriptions(COUNTED).await?;
-        subscriptions.iter().filter_map(undelivered_notices).for_each(|line| anstream::eprintln!("{line}"));
+        subscriptions.iter().filter_map(undelivered_events).for_each(|line| anstream::eprintln!("{line}"));
     }
     Ok(true)
 }
 
 /// Subscriptions have their own commands for dead letters.
-fn undelivered_notices(SubscriptionState { name, dead_letters, .. }: &SubscriptionState) -> Option<String> {
-    let notices = format_count(*dead_letters, "notice");
+fn undelivered_events(SubscriptionState { name, dead_letters, .. }: &SubscriptionState) -> Option<String> {
+    let events = format_count(*dead_letters, "webhook event");
     let (see, replay) = ("tidings subscriptions dead-letters", "tidings subscriptions replay");
     let line =
-        format!("not delivered to {name}: {notices}; see {see} {name}, then {replay} {name} --since 2d --dead-letters");
+        format!("not delivered to {name}: {events}; see {see} {name}, then {replay} {name} --since 2d --dead-letters");
     (*dead_letters > 0).then_some(line)
 }
 
@@ -245,7 +249,7 @@ fn emitted_in_words(emitted: &LetterEmission) -> String {
         LetterEmission::Webhook(WebhookEmission { id, new, again, unknown, foreign }) => {
             let new = format_count(*new as u64, "event");
             let foreign = if *foreign > 0 { format!(", {foreign} of another relay") } else { String::new() };
-            format!("dead letter {id}: recorded {new}; {again} known before, {unknown} of unknown messages{foreign}")
+            format!("dead letter {id}: recorded {new}; {again} recorded before, {unknown} of unknown messages{foreign}")
         }
     }
 }
@@ -307,7 +311,7 @@ fn describe_event(event: &CheckedDeliveryEvent) -> String {
     let of = event.of.first().map(|which| match which {
         MessageReference::Id(id) => format!("message {id}"),
         MessageReference::MessageId(id) => format!("Message-ID <{id}>"),
-        MessageReference::RelayId(id) => format!("the message that the relay names {id}"),
+        MessageReference::RelayId(id) => format!("the message with relay id {id}"),
     });
     format!("{} of {}", event.report, of.unwrap_or_default())
 }
@@ -377,12 +381,12 @@ mod tests {
     }
 
     #[test]
-    fn dead_notices_are_named_with_their_remedy() {
+    fn undelivered_events_are_named_with_their_remedy() {
         let state = |dead_letters| SubscriptionState { name: "crm".into(), dead_letters, ..Default::default() };
-        assert_eq!(undelivered_notices(&state(0)), None);
-        let line = "not delivered to crm: 1 notice; see tidings subscriptions dead-letters crm, \
+        assert_eq!(undelivered_events(&state(0)), None);
+        let line = "not delivered to crm: 1 webhook event; see tidings subscriptions dead-letters crm, \
                     then tidings subscriptions replay crm --since 2d --dead-letters";
-        assert_eq!(undelivered_notices(&state(1)).as_deref(), Some(line));
+        assert_eq!(undelivered_events(&state(1)).as_deref(), Some(line));
     }
 
     #[test]

@@ -37,14 +37,14 @@ Examples:
   tidings digest flush acme/activity/ann --why 'ticket 812'
   tidings digest retime acme/activity/ann --why 'not in the night' --at 2026-12-01T08:00:00Z
 
-A command does nothing to a key with nothing pending, and says so. The audit trail keeps the operator, the reason and the time.
+A key with nothing pending stays unchanged. The audit trail records the operator, the reason and the time.
 In a part of the key, / is written %2F and % is written %25.
 
 Many keys at once:
-  tidings digest hold --filter 'tenant=acme and type=alerts' --why 'ticket 812' --dry-run
-  tidings digest hold --filter 'tenant=acme and type=alerts' --why 'ticket 812' --rate 50
+  tidings digest hold --filter 'tenant=acme and digest_type=alerts' --why 'ticket 812' --dry-run
+  tidings digest hold --filter 'tenant=acme and digest_type=alerts' --why 'ticket 812' --rate 50
 
---filter finds keys whose workflow runs, under each name of the tenant and the type. After a failure, run the command again: completed keys do not change.";
+--filter finds keys with a running workflow, under each name of the tenant and the type. After a failure, run the command again: completed keys do not change.";
 
 /// The commands.
 #[derive(Debug, Subcommand)]
@@ -52,39 +52,39 @@ Many keys at once:
 pub enum DigestCommand {
     #[command(flatten)]
     Ledger(digests::DigestLedgerCommand),
-    /// Sends pending events now; a hold, a pause, consent and suppressions still hold
-    #[command(after_help = "Example: tidings digest flush --filter 'type=alerts' --why 'ticket 812'")]
+    /// Send pending events now; holds, pauses, consent and suppressions still apply
+    #[command(after_help = "Example: tidings digest flush --filter 'digest_type=alerts' --why 'ticket 812'")]
     Flush(DigestCommandOptions),
-    /// Collects events, but sends nothing until the hold ends
+    /// Collect events, but send nothing until the hold ends
     #[command(after_help = "Example: tidings digest hold acme/activity/ann --why 'wrong prices' --until 2h")]
     Hold {
         #[command(flatten)]
         options: DigestCommandOptions,
-        /// The end of the hold: a time as in RFC 3339, or a span from now as in `2h 30m` or `14d`
+        /// End of the hold: an RFC 3339 timestamp, or a span from now such as `2h 30m` or `14d`
         #[arg(long, value_name = "TIME", value_parser = parse_future_time, allow_hyphen_values = true)]
         until: Option<Timestamp>,
     },
-    /// Ends a hold; overdue events of one key go out at once, those of many keys over `spread`
+    /// End a hold; overdue events of one key are sent at once, those of many keys over `spread`
     #[command(after_help = "Example: tidings digest release --filter 'tenant=acme' --why 'prices fixed'")]
     Release(DigestCommandOptions),
-    /// Drops pending events and the digest in delivery; the ledger keeps the events
+    /// Drop pending events and the digest in delivery; the ledger keeps the events
     #[command(after_help = "Example: tidings digest drop acme/activity/ann --why 'the events were a test'")]
     Drop(DigestCommandOptions),
-    /// Gives pending events another deadline
+    /// Move the deadline of pending events
     #[command(after_help = "Examples:\n  \
         tidings digest retime acme/activity/ann --why 'not in the night' --at 2026-12-01T08:00:00Z\n  \
-        tidings digest retime --filter 'type=activity' --why 'the new cadence, at once'")]
+        tidings digest retime --filter 'digest_type=activity' --why 'the new cadence, at once'")]
     Retime {
         #[command(flatten)]
         options: DigestCommandOptions,
-        /// The deadline: a time as in RFC 3339, or a span from now as in `2h 30m` [default: by today's configuration and
-        /// what the recipient chose]
+        /// New deadline: an RFC 3339 timestamp, or a span from now such as `2h 30m` [default: from the configuration and
+        /// the recipient's preferences]
         #[arg(long, value_name = "TIME", value_parser = parse_future_time, allow_hyphen_values = true)]
         at: Option<Timestamp>,
     },
-    /// Sends a digest that was dropped, failed or was left behind
+    /// Send a digest that was dropped, failed or left unfinished
     Reopen(ReopenOptions),
-    /// Shows the message as it would go out now, and sends nothing
+    /// Show the message as it would be sent now, without sending it
     Preview(preview::PreviewOptions),
 }
 
@@ -94,7 +94,7 @@ pub struct DigestCommandOptions {
     /// The key
     #[arg(value_name = "TENANT/TYPE/USER", required_unless_present = "filter", conflicts_with = "filter")]
     key: Option<Key>,
-    /// Instead of one key: all with this tenant, type and user, as in `tenant=acme and type=alerts`
+    /// Instead of one key: all with this tenant, type and user, as in `tenant=acme and digest_type=alerts`
     #[arg(long, value_name = "WORDS")]
     filter: Option<KeyFilter>,
     // `requires` alone is not enough: clap waives a required argument that conflicts with a given one.
@@ -107,7 +107,7 @@ pub struct DigestCommandOptions {
     rate: u32,
     #[command(flatten)]
     reason: RequiredReason,
-    /// Answer in JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -116,8 +116,8 @@ pub struct DigestCommandOptions {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     tidings digest reopen acme/activity/ann 0192f0c1-7a55-5e0c-8f0e-2b1c93f46a52 --why 'dropped by mistake'\n\n\
-    `tidings digest list` has the ids. The digest goes out under its own id with the events that it has, \
-    and nothing new.")]
+    Find the id with `tidings digest list`. The digest is sent under its own id with the events it has, \
+    and no new ones.")]
 pub struct ReopenOptions {
     /// The key
     #[arg(value_name = "TENANT/TYPE/USER")]
@@ -129,7 +129,7 @@ pub struct ReopenOptions {
     /// Reopen even if the recipient may already have the message
     #[arg(long)]
     may_duplicate: bool,
-    /// Answer in JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -277,7 +277,7 @@ pub(crate) fn describe_dropped(key: &Key, dropped: &DropResult) -> String {
 fn describe_retimed(key: &Key, retimed: &RetimeResult) -> String {
     let RetimeResult { events, was, due_at, why } = retimed;
     // Events behind a digest in delivery have no deadline yet.
-    let Some(due_at) = due_at else { return format!("{key}: no window is open, and none was retimed") };
+    let Some(due_at) = due_at else { return format!("{key}: no window is open, so nothing was retimed") };
     let events = format_count(*events, "event");
     match was {
         Some(was) if was == due_at => format!("{key}: {events} still due at {}: {why}", local(*due_at)),
@@ -288,8 +288,8 @@ fn describe_retimed(key: &Key, retimed: &RetimeResult) -> String {
 
 pub(crate) fn describe_reopened(digest_id: Uuid, reopened: &ReopenResult) -> String {
     match &reopened.refused {
-        None => format!("digest {digest_id} goes out with {}", format_count(reopened.events, "event")),
-        Some(why) => format!("digest {digest_id} stays as it is: {why}"),
+        None => format!("digest {digest_id} is sent with {}", format_count(reopened.events, "event")),
+        Some(why) => format!("digest {digest_id} is unchanged: {why}"),
     }
 }
 
@@ -370,11 +370,11 @@ mod tests {
     #[test]
     fn it_says_what_goes_out_or_why_nothing_does() {
         let answer = ReopenResult { events: 2, refused: None };
-        assert_eq!(describe_reopened(Uuid::nil(), &answer), format!("digest {} goes out with 2 events", Uuid::nil()));
+        assert_eq!(describe_reopened(Uuid::nil(), &answer), format!("digest {} is sent with 2 events", Uuid::nil()));
         let refused = ReopenResult { events: 0, refused: Some("it was sent".to_owned()) };
         assert_eq!(
             describe_reopened(Uuid::nil(), &refused),
-            format!("digest {} stays as it is: it was sent", Uuid::nil())
+            format!("digest {} is unchanged: it was sent", Uuid::nil())
         );
     }
 }

@@ -21,14 +21,14 @@ use crate::{
 
 #[derive(Debug, clap::Subcommand)]
 pub enum DigestLedgerCommand {
-    /// Lists digests, the latest window first
+    /// List digests, latest window first
     #[command(after_help = "Examples:\n  \
         tidings digest list --overdue --json\n  \
-        tidings digest list --tenant acme --type alerts --outcome failed --since 2d --limit 500\n\n\
-        A window that collects is in the ledger only if some of its events are stashed; see tidings status KEY.\n\
-        A page that is not the last one ends with a cursor for --after.")]
+        tidings digest list --tenant acme --digest-type alerts --outcome failed --since 2d --limit 500\n\n\
+        An open window is in the ledger only if some of its events are stashed; see tidings status KEY.\n\
+        Every page but the last ends with a cursor for --after.")]
     List(DigestListOptions),
-    /// Shows a digest: its events, each step that moved its time, who did what, message and attempts
+    /// Show a digest: its events, each change of its deadline, who did what, message and attempts
     #[command(after_help = "Example: tidings digest show 0192f0c1-7a55-5e0c-8f0e-2b1c93f46a52")]
     Show(DigestShowOptions),
 }
@@ -43,16 +43,16 @@ pub(crate) async fn run(command: DigestLedgerCommand, config: &Config) -> anyhow
 
 /// The filter, the page and the form of the answer.
 #[derive(Debug, clap::Args)]
-#[command(mut_arg("limit", |arg| arg.help("The largest number of digests")))]
+#[command(mut_arg("limit", |arg| arg.help("Maximum number of digests")))]
 pub struct DigestListOptions {
     #[command(flatten)]
     filter: DigestFilter,
-    /// Only digests that are past due and have no end
+    /// Only digests that are past due and unfinished
     #[arg(long, conflicts_with = "outcome")]
     overdue: bool,
     #[command(flatten)]
     page: PageOptions<DigestPlace>,
-    /// Answer in JSON, one line each; the last line has the cursor, if another page follows
+    /// Print JSON, one line each; the last line has the cursor if another page follows
     #[arg(long)]
     json: bool,
 }
@@ -63,7 +63,10 @@ async fn list(options: DigestListOptions, config: &Config) -> anyhow::Result<boo
     let filter = DigestFilter { overdue_at: overdue.then_some(now), page: page.into(), ..filter };
     let store = storage::open(&config.database_url).await?;
     let listed = store.list_digests(&filter).await?;
-    page::print_page(listed, as_json, |row| if as_json { json!(row).to_string() } else { in_a_line(row, now) });
+    let header = format!("{:<36}  {:<10}  KEY, TIMES, EVENTS", "DIGEST", "STATE");
+    page::print_page(listed, as_json, ("digests", &header), |row| {
+        if as_json { json!(row).to_string() } else { in_a_line(row, now) }
+    });
     Ok(true)
 }
 
@@ -78,8 +81,8 @@ fn in_a_line(digest: &DigestRecord, now: Timestamp) -> String {
 /// The digest and the form of the answer.
 #[derive(Debug, clap::Args)]
 #[command(
-    mut_arg("limit", |arg| arg.help("The largest number of events")),
-    mut_arg("after", |arg| arg.help("Continues after the page of events that ended with this cursor"))
+    mut_arg("limit", |arg| arg.help("Maximum number of events")),
+    mut_arg("after", |arg| arg.help("Continue after the page of events that ended with this cursor"))
 )]
 pub struct DigestShowOptions {
     /// The digest
@@ -87,10 +90,10 @@ pub struct DigestShowOptions {
     digest_id: Uuid,
     #[command(flatten)]
     page: PageOptions<EventPlace>,
-    /// Print the address and the texts of providers too
+    /// Also print the address and the providers' replies
     #[arg(long)]
     addresses: bool,
-    /// Answer in JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }

@@ -31,17 +31,17 @@ const IN_FLIGHT: usize = 2_000;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct EmitCommandOptions {
-    /// File with one event a line, as JSON, gzipped or not; `-` is standard input
+    /// File with one JSON event per line, gzipped or not; `-` is standard input
     #[arg(value_name = "FILE|-", conflicts_with = "category")]
     file: Option<PathBuf>,
     #[command(flatten)]
     key: lines::KeyDefaults,
     #[command(flatten)]
     event: lines::EventFields,
-    /// Send to the api of the gateway at this URL, with the token in `TIDINGS_TOKEN`, and not to Temporal
+    /// Send to the API of the gateway at this URL instead of Temporal, with the token in `TIDINGS_TOKEN`
     #[arg(long, value_name = "URL")]
     http: Option<String>,
-    /// Write the key and the id of each event to this file at its acknowledgement
+    /// Write the key and id of each acknowledged event to this file
     #[arg(long, value_name = "FILE")]
     acknowledged: Option<PathBuf>,
     /// Print the rejected lines and the summary as JSON
@@ -57,8 +57,8 @@ Examples:
     tidings emit --tenant acme --user ann --digest activity -
   TIDINGS_TOKEN=$(cat token) tidings emit --http https://tidings.acme.example events.ndjson
 
-An event that arrives twice counts once: after a failure, emit the same file again. What is legal and looks like a mistake is
-emitted with a warning. If the configuration has digest types, one that it lacks is rejected.";
+An event that arrives twice counts once: after a failure, emit the same file again. A valid event that looks like a mistake is
+emitted with a warning. If digest types are configured, events of any other type are rejected.";
 
 /// Returns `false` if an event was rejected.
 pub(crate) async fn run(options: EmitCommandOptions, config: &Config) -> anyhow::Result<bool> {

@@ -12,20 +12,20 @@ use crate::{
 pub(crate) const EXAMPLES: &str = "\
 Example: TIDINGS_LINK_KEYS=$(cat /etc/tidings/link-keys) tidings gateway
 
-A proxy with TLS stands in front, and gateway.public_url in tidings.toml is its address:
+Put a proxy with TLS in front, and set gateway.public_url in tidings.toml to its address:
   [gateway]
   public_url = \"https://mail.acme.example\"
   listen = \"127.0.0.1:8080\"
   trusted_proxies = [\"127.0.0.1\"]
-  api_listen = \"127.0.0.1:8081\"   # the api for services; off without this line
+  api_listen = \"127.0.0.1:8081\"   # the API for services; off without this line
 
-GET /livez says that the process answers, GET /readyz that the database does, and it names Temporal.
-SIGTERM ends the gateway; requests in progress are answered within 20 seconds.";
+GET /livez checks the process, GET /readyz also checks the database and reports the state of Temporal.
+SIGTERM stops the gateway; it completes requests in progress within 20 seconds.";
 
 /// The commands besides serving.
 #[derive(Debug, clap::Subcommand)]
 pub enum GatewayCommand {
-    /// Prints the `OpenAPI` document of the api; it needs no configuration
+    /// Print the `OpenAPI` document of the API; needs no configuration
     #[command(
         after_help = "Example: tidings gateway openapi > openapi.json\n\nA running gateway serves it as GET /openapi.json."
     )]

@@ -9,20 +9,20 @@ use crate::{Config, phrases::format_count, storage};
 /// The commands.
 #[derive(Debug, clap::Subcommand)]
 pub enum InboxCommand {
-    /// Hands events over again that were forwarded; events that the ledger knows change nothing
+    /// Forward events to Temporal again; events already in the ledger change nothing
     #[command(after_help = "Examples:\n  \
         tidings inbox replay --since 2h\n  \
         tidings inbox replay --since 2026-11-24T08:00:00Z --tenant acme\n\n\
-        This is for a Temporal that was restored from a backup. The inbox keeps what it forwarded for `inbox.keep`, 3 days\n\
-        unless configured. A gateway must run.")]
+        Use this after Temporal was restored from a backup. The inbox keeps forwarded events for `inbox.keep`, 3 days\n\
+        by default. A gateway must be running.")]
     Replay {
-        /// Events that arrived then or later: a time as in RFC 3339, or a span before now as in `2h`
+        /// Events that arrived since: an RFC 3339 timestamp, or an age such as `2h`
         #[arg(long, value_name = "TIME", value_parser = when::parse_past)]
         since: Timestamp,
         /// Only events of this tenant
         #[arg(long, value_name = "TENANT")]
         tenant: Option<String>,
-        /// Answer in JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
@@ -36,7 +36,7 @@ pub(crate) async fn run(command: InboxCommand, config: &Config) -> anyhow::Resul
     if as_json {
         anstream::println!("{}", json!({ "replayed": replayed }));
     } else {
-        anstream::println!("{} will be handed over again", format_count(replayed, "event"));
+        anstream::println!("{} will be forwarded again", format_count(replayed, "event"));
     }
     Ok(true)
 }

@@ -6,9 +6,11 @@ use std::fmt::Write as _;
 use jiff::{Timestamp, tz::TimeZone};
 use serde_json::json;
 use tidings_model::{
+    MessageKey,
     delivery_events::ReportRecord,
     message::{command::RetryCommand, contract::RetryResult},
     records::{AttemptRecord, MessageFilter, MessageOrigin, MessagePlace, MessageRecord, MessageState},
+    when,
 };
 use tidings_operations::message::{self, CancelAnswer, MessageError, RetryAnswer};
 use tidings_store::Store;
@@ -23,7 +25,7 @@ use crate::{
         page::{self, PageOptions},
     },
     error::UsageError,
-    phrases::{attempt_in_words, in_zone},
+    phrases::{attempt_in_words, local},
     storage,
 };
 
@@ -35,30 +37,32 @@ use crate::{
   tidings messages retry 6f2d17b8-0c94-5e3a-b1d7-4a8693ce50f2 --why 'mailbox fixed'
   tidings messages cancel 6f2d17b8-0c94-5e3a-b1d7-4a8693ce50f2 --why 'wrong invoice'")]
 pub enum MessagesCommand {
-    /// Lists messages, the latest first
+    /// List messages, latest first
     #[command(
         after_help = "Example: tidings messages list --tenant acme --state ambiguous",
-        mut_arg("limit", |arg| arg.help("The largest number of messages"))
+        mut_arg("limit", |arg| arg.help("Maximum number of messages"))
     )]
     List {
         #[command(flatten)]
         filter: MessageFilter,
         #[command(flatten)]
         page: PageOptions<MessagePlace>,
-        /// Answer in JSON, one line each, without addresses; the last line has the cursor, if another page follows
+        /// Print JSON, one line each, without addresses; the last line has the cursor, if another page follows
         #[arg(long)]
         json: bool,
     },
-    /// Shows a message with its attempts and delivery reports; prints the address
-    #[command(after_help = "Example: tidings messages show 6f2d17b8-0c94-5e3a-b1d7-4a8693ce50f2")]
+    /// Show a message with its address, attempts and delivery reports
+    #[command(after_help = "Examples:\n  \
+        tidings messages show 6f2d17b8-0c94-5e3a-b1d7-4a8693ce50f2\n  \
+        tidings messages show acme/welcome-ann")]
     Show {
-        /// The message; a digest's has the digest's id
-        id: Uuid,
-        /// Answer in JSON
+        #[command(flatten)]
+        message: MessageArg,
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Sends a message again that failed, was cancelled or is waiting; a digest's message only after its end
+    /// Retry a message that failed, was cancelled or is waiting; a digest's message only after it has ended
     #[command(
         after_help = "Example: tidings messages retry 6f2d17b8-0c94-5e3a-b1d7-4a8693ce50f2 --why 'mailbox fixed'"
     )]
@@ -69,21 +73,45 @@ pub enum MessagesCommand {
         #[arg(long)]
         may_duplicate: bool,
     },
-    /// Stops sending a message; a digest is dropped together with its key's pending events
+    /// Cancel a message; a digest is dropped together with its key's pending events
     #[command(
         after_help = "Example: tidings messages cancel 6f2d17b8-0c94-5e3a-b1d7-4a8693ce50f2 --why 'wrong invoice'"
     )]
     Cancel(MessageCommandOptions),
 }
 
+/// The message.
+#[derive(Debug, clap::Args)]
+pub struct MessageArg {
+    /// The message id (a digest's message has the digest's id), or TENANT/KEY of a single message
+    #[arg(value_name = "ID|TENANT/KEY", value_parser = parse_message)]
+    message: Uuid,
+}
+
+impl MessageArg {
+    const fn id(&self) -> Uuid {
+        self.message
+    }
+}
+
+fn parse_message(text: &str) -> Result<Uuid, String> {
+    if let Ok(id) = text.parse() {
+        return Ok(id);
+    }
+    let key = MessageKey::from_workflow_id(&format!("message/{text}"));
+    key.map(|key| key.message_id()).ok_or_else(|| {
+        "write the id of a message, or TENANT/KEY with / as %2F and % as %25, for example acme/welcome-ann".to_owned()
+    })
+}
+
 /// The message, the operator and the reason.
 #[derive(Debug, clap::Args)]
 pub struct MessageCommandOptions {
-    /// The message; a digest's has the digest's id
-    id: Uuid,
+    #[command(flatten)]
+    message: MessageArg,
     #[command(flatten)]
     reason: RequiredReason,
-    /// Answer in JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -95,14 +123,15 @@ pub(crate) async fn run(command: MessagesCommand, config: &Config) -> anyhow::Re
         MessagesCommand::List { filter, page, json } => {
             list(&*store, &MessageFilter { page: page.into(), ..filter }, json).await
         }
-        MessagesCommand::Show { id, json } => show(&*store, id, json).await,
+        MessagesCommand::Show { message, json } => show(&*store, message.id(), json).await,
         MessagesCommand::Retry { ordered, may_duplicate } => retry(&*store, config, ordered, may_duplicate).await,
         MessagesCommand::Cancel(ordered) => cancel(&*store, config, ordered).await,
     }
 }
 
 async fn list(store: &dyn Store, filter: &MessageFilter, as_json: bool) -> anyhow::Result<bool> {
-    page::print_page(store.messages(filter).await?, as_json, |message| {
+    let header = format!("{:<36}  {:<10} CREATED  KEY", "MESSAGE", "STATE");
+    page::print_page(store.messages(filter).await?, as_json, ("messages", &header), |message| {
         if as_json { in_json(message) } else { in_a_line(message) }
     });
     Ok(true)
@@ -116,7 +145,7 @@ fn in_json(message: &MessageRecord) -> String {
 }
 
 fn in_a_line(message: &MessageRecord) -> String {
-    let at = in_zone(message.created_at, &TimeZone::system());
+    let at = local(message.created_at);
     format!("{}  {:<10} {at}  {}", message.id, message.state.name(), describe_origin(&message.origin))
 }
 
@@ -139,7 +168,8 @@ async fn retry(
     ordered: MessageCommandOptions,
     may_duplicate: bool,
 ) -> anyhow::Result<bool> {
-    let MessageCommandOptions { id, reason, json: as_json } = ordered;
+    let MessageCommandOptions { message, reason, json: as_json } = ordered;
+    let id = message.id();
     let retry = RetryCommand { order: reason.into_order()?, may_duplicate };
     match message::retry(store, &client::connect_commands(config).await?, id, retry).await.map_err(usage)? {
         RetryAnswer::Digest { key, reopened } => {
@@ -150,8 +180,8 @@ async fn retry(
         RetryAnswer::Single(answer) => {
             let text = match &answer {
                 _ if as_json => json!(answer).to_string(),
-                RetryResult::Queued => format!("message {id} is sent again"),
-                RetryResult::Refused { why } => format!("message {id} stays as it is: {why}"),
+                RetryResult::Queued => format!("message {id} will be sent again"),
+                RetryResult::Refused { why } => format!("message {id} is unchanged: {why}"),
             };
             anstream::println!("{text}");
             Ok(answer == RetryResult::Queued)
@@ -160,7 +190,8 @@ async fn retry(
 }
 
 async fn cancel(store: &dyn Store, config: &Config, ordered: MessageCommandOptions) -> anyhow::Result<bool> {
-    let MessageCommandOptions { id, reason, json: as_json } = ordered;
+    let MessageCommandOptions { message, reason, json: as_json } = ordered;
+    let id = message.id();
     let order = reason.into_order()?;
     match message::cancel(store, &client::connect_commands(config).await?, id, order).await.map_err(usage)? {
         CancelAnswer::Digest { key, dropped, state } => {
@@ -204,7 +235,7 @@ fn describe_origin(origin: &MessageOrigin) -> String {
 }
 
 fn in_words(message: &MessageRecord, attempts: &[AttemptRecord], reports: &[ReportRecord], zone: &TimeZone) -> String {
-    let at = |at: Timestamp| in_zone(at, zone);
+    let at = |at: Timestamp| when::local_time(at, zone.clone());
     let mut text = format!("{BOLD}{}{BOLD:#}: {}", message.id, message.state.name());
     let mut line = |name: &str, value: &str| {
         if !value.is_empty() {
@@ -236,7 +267,6 @@ const BOLD: anstyle::Style = anstyle::Style::new().bold();
 #[cfg(test)]
 mod tests {
     use tidings_model::{
-        MessageKey,
         attempt::{AttemptClass, AttemptPhase},
         delivery_events::{BounceKind, DeliveryReport, EnhancedStatus, ReportKind},
         settings::StreamName,
@@ -304,11 +334,11 @@ mod tests {
   to         ann@example.net
   subject    Welcome
   Message-ID m@example.com
-  made       2027-01-15 08:00:00 UTC
-  attempt 1  2027-01-15 08:00:00 UTC by default: deferred at rcpt: 451 4.3.0 later
-  attempt 2  2027-01-15 08:00:00 UTC by default: under way
-  reported   2027-01-15 08:01:00 UTC by ses: bounced: 5.1.1 no such user
-  reported   2027-01-15 08:01:01 UTC: opened"
+  made       Fri 2027-01-15 08:00:00 UTC
+  attempt 1  Fri 2027-01-15 08:00:00 UTC by default: deferred at rcpt: 451 4.3.0 later
+  attempt 2  Fri 2027-01-15 08:00:00 UTC by default: in progress
+  reported   Fri 2027-01-15 08:01:00 UTC by ses: bounced: 5.1.1 no such user
+  reported   Fri 2027-01-15 08:01:01 UTC: opened"
         );
         assert_eq!(
             json!(reports[0]).to_string(),

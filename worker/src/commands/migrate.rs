@@ -9,6 +9,7 @@ use std::{
 
 use anyhow::bail;
 use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
 use temporalio_client::{
     Client, NamespacedClient as _, WorkflowCountOptions,
     errors::ClientError,
@@ -46,35 +47,50 @@ const LOOKS: u32 = 10;
 /// The options of `tidings migrate`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct MigrateOptions {
-    /// Takes over a namespace of another installation, in which no worker has been at work for a minute, and gives the database an
-    /// identity of its own: for a copy, such as a dump of production in staging
+    /// Take over a namespace of another installation that had no active worker for a minute, and give the database an
+    /// identity of its own: for a copy, such as a production dump in staging
     #[arg(long)]
     adopt_namespace: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// Running this again changes nothing.
 pub(crate) async fn run(options: &MigrateOptions, config: &Config) -> anyhow::Result<()> {
     storage::migrate(&config.database_url).await?;
-    anstream::println!("Database {}: its tables are this version's", config.database_url);
+    if !options.json {
+        anstream::println!("Database {} is up to date", config.database_url);
+    }
     let store = storage::open(&config.database_url).await?;
     warn_about_rows(&*store, &config.unchecked_settings()).await?;
     let client = config.temporal.connect().await?;
     // First, because this waits for a new namespace.
     let registered = register_attributes(&client).await?;
     installation::claim(&*store, &client, options.adopt_namespace).await?;
-    match registered {
+    let (added, is_known) = match registered {
         AttributeRegistration::ByHand(reason) => match probe_attributes(&client).await {
-            AttributeProbe::Known => anstream::println!("Temporal: the search attributes are there already"),
-            AttributeProbe::Unsaid => anstream::eprintln!("warning: {}", by_hand(&client.namespace(), &reason)),
+            AttributeProbe::Known => (Vec::new(), true),
+            AttributeProbe::Unsaid => {
+                anstream::eprintln!("warning: {}", by_hand(&client.namespace(), &reason));
+                (Vec::new(), false)
+            }
             AttributeProbe::Unknown(_) => bail!(by_hand(&client.namespace(), &reason)),
         },
-        AttributeRegistration::Now(added) if added.is_empty() => {
-            anstream::println!("Temporal: the search attributes are there already");
-        }
         AttributeRegistration::Now(added) => {
-            await_attributes(&client).await?;
-            anstream::println!("Temporal: registered {}", added.join(", "));
+            if !added.is_empty() {
+                await_attributes(&client).await?;
+            }
+            (added, true)
         }
+    };
+    if options.json {
+        let database = config.database_url.to_string();
+        anstream::println!("{}", json!({ "database": database, "registered": added, "search_attributes": is_known }));
+    } else if !added.is_empty() {
+        anstream::println!("Temporal: registered {}", added.join(", "));
+    } else if is_known {
+        anstream::println!("Temporal: the search attributes are already registered");
     }
     Ok(())
 }
@@ -119,7 +135,7 @@ async fn register_attributes(client: &Client) -> anyhow::Result<AttributeRegistr
                 OperatorStatus::NoNamespace => bail!(no_namespace(&client.namespace())),
                 // The time-skipping test server cannot list them. Adding one twice is harmless.
                 OperatorStatus::Known | OperatorStatus::ByHand => break HashMap::new(),
-                OperatorStatus::Failed => bail!("Temporal's search attributes cannot be listed: {}", status.message()),
+                OperatorStatus::Failed => bail!("cannot list Temporal's search attributes: {}", status.message()),
             },
         }
     };
@@ -136,7 +152,7 @@ async fn register_attributes(client: &Client) -> anyhow::Result<AttributeRegistr
                 OperatorStatus::NoNamespace => bail!(no_namespace(&client.namespace())),
                 OperatorStatus::ByHand => return Ok(AttributeRegistration::ByHand(status.message().to_owned())),
                 OperatorStatus::Failed => {
-                    bail!("Temporal's search attribute {name} cannot be registered: {}", status.message())
+                    bail!("cannot register search attribute {name} in Temporal: {}", status.message())
                 }
             },
         }
@@ -153,7 +169,7 @@ async fn await_attributes(client: &Client) -> anyhow::Result<()> {
             AttributeProbe::Known => looks += 1,
             AttributeProbe::Unknown(reason) if Instant::now() >= until => {
                 bail!(
-                    "Temporal has registered the search attributes and does not know them yet ({reason}); run `tidings migrate` again"
+                    "Temporal registered the search attributes but does not accept them yet ({reason}); run `tidings migrate` again"
                 )
             }
             AttributeProbe::Unknown(_) => looks = 0,
@@ -190,7 +206,7 @@ async fn probe_attributes(client: &Client) -> AttributeProbe {
 fn by_hand(namespace: &str, reason: &str) -> String {
     let [tenant, digest] = SEARCH_ATTRIBUTES;
     format!(
-        "the search attributes of namespace {namespace} cannot be registered from here ({reason}). Make {tenant} and {digest}, both \
+        "cannot register the search attributes of namespace {namespace} from here ({reason}). Create {tenant} and {digest}, both \
          of type Keyword, by hand: in Temporal Cloud with its UI, `tcld namespace search-attributes add` or Terraform; on a cluster \
          with the role admin, `temporal operator search-attribute create -n {namespace} --name {tenant} --type Keyword --name \
          {digest} --type Keyword`"
@@ -250,15 +266,15 @@ impl RowFault {
     fn warning_text(self, count: u64) -> String {
         let people = "of the directory: correct them with `tidings recipients import`, PUT /v1/recipients/USER or in your own directory";
         match self {
-            Self::Address => format!("{count} rows have an address that cannot be sent to, {people}"),
-            Self::Zone => format!("{count} rows have no IANA time zone, so that the digest type's counts, {people}"),
+            Self::Address => format!("{count} rows have an invalid address, {people}"),
+            Self::Zone => format!("{count} rows have an unknown time zone, so the digest type's applies, {people}"),
             Self::LongId => {
                 format!(
                     "{count} rows have ids that are too long for events of a digest type, {people}; a user needs a shorter id"
                 )
             }
             Self::ChosenZone => format!(
-                "{count} recipients chose what is no IANA time zone, so that the directory's counts: correct it with `tidings \
+                "{count} recipients chose an unknown time zone, so the directory's applies: correct it with `tidings \
                  preferences set KEY --zone ZONE`"
             ),
         }

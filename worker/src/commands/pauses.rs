@@ -24,44 +24,45 @@ use uuid::Uuid;
 use crate::{
     Config,
     args::{RequiredReason, parse_future_time},
+    commands::page::print_list,
     error::UsageError,
-    phrases::format_count,
+    phrases::{format_count, local},
     storage,
 };
 
 const PAUSE_HELP: &str = "\
 Examples:
-  tidings pause --filter 'tenant=acme and type=alerts' --why 'wrong prices' --until 2h
+  tidings pause --filter 'tenant=acme and digest_type=alerts' --why 'wrong prices' --until 2h
   tidings pause --filter tenant=acme --why 'ticket 812' --messages
-  tidings pause --filter type=alerts --why 'broken template'
+  tidings pause --filter digest_type=alerts --why 'broken template'
   tidings pause --filter all --why 'the relay leaks addresses'
 
-A pause covers what is open and what comes. Events collect, and no attempt starts; an attempt past the dot ends normally. A flush
-and an urgent event wait, too. With --messages the tenant's single messages wait as well, bulk and transactional: codes and
+A pause covers open and future windows. Events collect, and no attempt starts; a committed attempt ends normally. Flushes
+and urgent events wait, too. With --messages the tenant's single messages wait as well, bulk and transactional: codes and
 invoices included. A second pause of the same --filter replaces the first.
 
-To stop one user, hold the key: tidings digest hold KEY --why TEXT. The command signals the running keys at --rate, so that each
+To stop one user, hold the key: tidings digest hold KEY --why TEXT. The command signals running workflows at --rate, so each
 one shows the pause at once. After a failure, run the command again.";
 
 const RESUME_HELP: &str = "\
 Examples:
-  tidings resume --filter 'tenant=acme and type=alerts' --why 'prices fixed'
+  tidings resume --filter 'tenant=acme and digest_type=alerts' --why 'prices fixed'
   tidings resume --id 0192f0c1-7a55-4e0c-8f0e-2b1c93f46a52 --why 'prices fixed'
 
-A resume ends exactly the pause of this --filter; see `tidings pause list`. The keys that wait are signalled at --rate. Each one
-waits for its share of the digest type's `spread`, or of one minute, and sends what is overdue. A key that no signal reaches
-looks by itself within an hour. After a failure, run the command again.";
+A resume ends exactly the pause of this --filter; see `tidings pause list`. Waiting keys are signalled at --rate. Each one
+waits for its share of the digest type's `spread`, or of one minute, then sends what is overdue. A key that misses its signal
+checks by itself within an hour. After a failure, run the command again.";
 
 /// The scope and the terms of a pause.
 #[derive(Debug, clap::Args)]
 pub struct PauseOptions {
-    /// The keys: `tenant=`, `type=` or both joined by `and`, or `all`
+    /// The keys: `tenant=`, `digest_type=` or both joined by `and`, or `all`
     #[arg(long = "filter", value_name = "WORDS", value_parser = parse_scope)]
     scope: PauseScope,
-    /// The end of the pause: a time as in RFC 3339, or a span from now as in `2h 30m` or `14d` [default: until a resume]
+    /// End of the pause: an RFC 3339 timestamp, or a span from now such as `2h 30m` or `14d` [default: until a resume]
     #[arg(long, value_name = "TIME", value_parser = parse_future_time, allow_hyphen_values = true)]
     until: Option<Timestamp>,
-    /// Single messages of the tenant wait, too: bulk and transactional ones
+    /// Also pause single messages of the tenant, bulk and transactional
     #[arg(long)]
     messages: bool,
     #[command(flatten)]
@@ -89,7 +90,7 @@ struct PauseCommonOptions {
     /// Signals per second to running keys, at most 1000
     #[arg(long, value_name = "N", default_value = "50", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rate: u32,
-    /// Answer in JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -133,13 +134,13 @@ impl clap::Args for PauseCommand {
 
 #[derive(Debug, clap::Subcommand)]
 pub enum PausesCommand {
-    /// Lists the pauses in force: who, since when, until when and why
+    /// List the pauses in force: who, since when, until when and why
     #[command(after_help = "Examples:\n  tidings pause list\n  tidings pause list --all --json")]
     List {
-        /// Also those that have ended
+        /// Include ended pauses
         #[arg(long)]
         all: bool,
-        /// Answer in JSON, one pause a line
+        /// Print JSON, one pause a line
         #[arg(long)]
         json: bool,
     },
@@ -200,7 +201,7 @@ pub(crate) async fn resume(options: ResumeOptions, config: &Config) -> anyhow::R
     };
     let ResumeOutcome { ended, still } = pauses::resume(&*store, &config.names, &known, &entry).await?;
     if !common.json {
-        let said = if ended.is_some() { "is resumed" } else { "was not paused any more" };
+        let said = if ended.is_some() { "is resumed" } else { "was no longer paused" };
         anstream::println!("{} {said}", known.scope);
         for other in &still {
             anstream::eprintln!("still in force: {}", pause_line(other));
@@ -212,12 +213,15 @@ pub(crate) async fn resume(options: ResumeOptions, config: &Config) -> anyhow::R
 
 async fn list(all: bool, json: bool, config: &Config) -> anyhow::Result<bool> {
     let pauses = storage::open(&config.database_url).await?.pauses(all, Timestamp::now()).await?;
-    for pause in &pauses {
-        anstream::println!("{}", if json { json!(pause).to_string() } else { pause_line(pause) });
-    }
-    if pauses.is_empty() && !json {
-        anstream::println!("nothing is paused");
-    }
+    let header = format!("{:<36}  KEYS  OPERATOR, TIME: REASON", "PAUSE");
+    print_list(
+        &pauses,
+        json,
+        ("pauses", &header),
+        |pause| {
+            if json { json!(pause).to_string() } else { pause_line(pause) }
+        },
+    );
     Ok(true)
 }
 
@@ -233,7 +237,7 @@ async fn connect_if_owned(config: &Config) -> anyhow::Result<anyhow::Result<Clie
 fn pause_line(pause: &Pause) -> String {
     let Pause { id, scope, messages, paused, ended } = pause;
     let messages = if *messages { ", with single messages" } else { "" };
-    let ended = ended.as_ref().map(|PauseEnd { at, by, why }| format!("; ended by {by} at {at:.0}: {why}"));
+    let ended = ended.as_ref().map(|PauseEnd { at, by, why }| format!("; ended by {by} at {}: {why}", local(*at)));
     format!("{id}  {scope}{messages}  {paused}{}", ended.unwrap_or_default())
 }
 
@@ -260,7 +264,7 @@ async fn signal_running(
     let temporal = &temporal?;
     let ids = running_workflows(temporal, names, scope, messages)
         .await
-        .context("Temporal does not list the running workflows")?;
+        .context("cannot list the running workflows in Temporal")?;
     let style = ProgressStyle::with_template("{bar:30} {pos} of {len} signals, {eta} left")?;
     let bar = ProgressBar::new(ids.len() as u64).with_style(style);
     let mut woken = SignalCounts::default();
@@ -294,7 +298,7 @@ fn print_signals(woken: &anyhow::Result<SignalCounts>, as_json: bool, answer: &s
             if as_json {
                 anstream::println!("{answer}");
             }
-            anstream::eprintln!("the store has it, but no key was signalled: {error:#}; run the command again");
+            anstream::eprintln!("stored, but workflows could not be signalled: {error:#}; run the command again");
         }
     }
     woken.as_ref().is_ok_and(|woken| woken.failed == 0)
@@ -316,12 +320,15 @@ mod tests {
         };
         assert_eq!(
             pause_line(&pause),
-            "00000000-0000-0000-0000-000000000000  tenant=acme, with single messages  paused by ann since \
-             1970-01-01T00:00:00Z: wrong prices; ended by carol at 1970-01-01T00:01:00Z: prices fixed"
+            format!(
+                "00000000-0000-0000-0000-000000000000  tenant=acme, with single messages  paused by ann since \
+                 1970-01-01T00:00:00Z: wrong prices; ended by carol at {}: prices fixed",
+                local(at(60))
+            )
         );
         assert_eq!(
             json!(pause).to_string(),
-            r#"{"by":"ann","ended":{"at":"1970-01-01T00:01:00Z","by":"carol","why":"prices fixed"},"id":"00000000-0000-0000-0000-000000000000","messages":true,"since":"1970-01-01T00:00:00Z","tenant":"acme","type":null,"why":"wrong prices"}"#
+            r#"{"by":"ann","digest_type":null,"ended":{"at":"1970-01-01T00:01:00Z","by":"carol","why":"prices fixed"},"id":"00000000-0000-0000-0000-000000000000","messages":true,"since":"1970-01-01T00:00:00Z","tenant":"acme","why":"wrong prices"}"#
         );
     }
 }

@@ -31,27 +31,28 @@ In a part of the key, / is written %2F and % is written %25.";
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = EXAMPLES)]
 pub enum PreferencesCommand {
-    /// Shows the chosen and the effective settings, and when a window would be due
+    /// Show the chosen and the effective settings, and when a window would be due
     #[command(after_help = "Example: tidings preferences get acme/activity/ann --json")]
     Get {
         /// The key
         #[arg(value_name = "TENANT/TYPE/USER")]
         key: Key,
-        /// Answer in JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Changes the named settings; an open window follows at once
+    /// Change the named settings; an open window follows at once
     #[command(
         after_help = "Examples:\n  tidings preferences set acme/activity/ann --cadence 'daily 08:00' --at 18:30\n  \
         tidings preferences set acme/activity/ann --off share --revision 3"
     )]
     Set(Box<PreferencesSetOptions>),
-    /// Replaces the settings of many recipients that the file has columns for; importing twice changes nothing
-    #[command(after_help = "The first line names the columns: tenant,digest,user are required, \
-        cadence,zone,at,quiet,off,paused_until are not. What has no column stays, and an empty value clears it.\n\
-        quiet and off take several entries with ; between them, and quiet `none`.\n\n  \
-        tenant,digest,user,cadence,zone,at,quiet,off,paused_until\n  \
+    /// Import settings of many recipients from the columns of a file; importing twice changes nothing
+    #[command(after_help = "Example: tidings preferences import choices.csv\n\n\
+        The first line names the columns: tenant,digest_type,user are required, \
+        cadence,zone,at,quiet,off,paused_until are not. Settings without a column stay; an empty value clears one.\n\
+        quiet and off take several entries separated by ;, and quiet also takes `none`.\n\n  \
+        tenant,digest_type,user,cadence,zone,at,quiet,off,paused_until\n  \
         acme,activity,ann,weekly mon 08:00,Europe/Berlin,,22:00-07:00;sat-sun 00:00-24:00,share,")]
     Import {
         /// CSV file (RFC 4180, UTF-8), gzipped or not; `-` is standard input
@@ -73,12 +74,12 @@ pub struct PreferencesSetOptions {
     key: Key,
     #[command(flatten)]
     changes: PreferenceChanges,
-    /// Change only this revision, as `get` shows it; if another change came first, show that and exit with 1
+    /// Change only this revision, as shown by `get`; on a conflict, show the current settings and exit with 1
     #[arg(long, value_name = "N")]
     revision: Option<u64>,
     #[command(flatten)]
     reason: OptionalReason,
-    /// Answer in JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -143,10 +144,10 @@ const NONE: &str = "none";
 #[derive(Clone, Debug, Default, Args)]
 #[group(required = true, multiple = true)]
 pub(crate) struct PreferenceChanges {
-    /// The cadence, as tidings.toml writes it: `daily 08:00`
+    /// The cadence, as in tidings.toml: `daily 08:00`
     #[arg(long, value_name = "WORDS")]
     cadence: Option<String>,
-    /// IANA time zone, over the directory's
+    /// IANA time zone, which overrides the directory's
     #[arg(long, value_name = "ZONE")]
     zone: Option<String>,
     /// The time of day of `daily`, `weekdays`, `weekly` and `monthly`
@@ -161,10 +162,10 @@ pub(crate) struct PreferenceChanges {
     /// A category to include again. Repeat the option for several
     #[arg(long, value_name = "CATEGORY")]
     on: Vec<String>,
-    /// Pauses all messages until then: a time as in RFC 3339, or a span from now as in `14d`
+    /// Pause all messages until then: an RFC 3339 timestamp, or a span from now such as `14d`
     #[arg(long, value_name = "TIME", value_parser = parse_pause)]
     pause_until: Option<Timestamp>,
-    /// Ends the pause
+    /// End the pause
     #[arg(long, conflicts_with = "pause_until")]
     resume: bool,
     /// A setting to reset to the configuration. Repeat the option for several
@@ -225,8 +226,8 @@ fn parse_quiet(words: Vec<String>) -> Option<Vec<String>> {
     }
 }
 
-const COLUMNS: [&str; 9] = ["tenant", "digest", "user", "cadence", "zone", "at", "quiet", "off", "paused_until"];
-const REQUIRED: [&str; 3] = ["tenant", "digest", "user"];
+const COLUMNS: [&str; 9] = ["tenant", "digest_type", "user", "cadence", "zone", "at", "quiet", "off", "paused_until"];
+const REQUIRED: [&str; 3] = ["tenant", "digest_type", "user"];
 
 /// Imports all valid lines. Returns `false` if any was rejected.
 async fn import(file: &Path, order: &CommandContext, json: bool, config: &Config) -> anyhow::Result<bool> {
@@ -267,7 +268,9 @@ async fn store_row(
         Ok(_) => {}
         Err(error @ (PreferencesError::Store(_) | PreferencesError::Conflict(_))) => return Err(error.into()),
         Err(PreferencesError::Invalid(invalid)) => return rejected((invalid.field, invalid.problem)),
-        Err(error @ PreferencesError::UnknownType(_)) => return rejected(("digest".to_owned(), error.to_string())),
+        Err(error @ PreferencesError::UnknownType(_)) => {
+            return rejected(("digest_type".to_owned(), error.to_string()));
+        }
     }
     Ok(Ok(()))
 }
@@ -286,8 +289,10 @@ fn merge_columns(before: Preferences, chosen: Preferences, has: impl Fn(&str) ->
 
 /// The error is the wrong field and the remedy.
 fn parse_row(value: impl Fn(&str) -> String) -> Result<(Key, Preferences), (String, String)> {
-    let key = Key::new(value("tenant"), value("digest"), value("user"));
-    let key = key.map_err(|invalid| (invalid.field, invalid.problem))?;
+    let key = Key::new(value("tenant"), value("digest_type"), value("user"));
+    // An event calls this field `digest`.
+    let column = |field: String| if field == "digest" { "digest_type".to_owned() } else { field };
+    let key = key.map_err(|invalid| (column(invalid.field), invalid.problem))?;
     let text = |column| Some(value(column)).filter(|text| !text.is_empty());
     let list =
         |column| value(column).split(';').map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned).collect();

@@ -35,32 +35,33 @@ In a part of TENANT/USER, / is written %2F and % is written %25.";
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = EXAMPLES)]
 pub enum RecipientsCommand {
-    /// Adds people, or replaces what the file has columns for; importing twice changes nothing
-    #[command(after_help = "The first line names the columns: tenant,user,address are required, \
-        name,zone,locale are not. What has no column stays, and an empty value clears it.\n\n  tenant,user,address,name,zone,locale\n  \
+    /// Add people, or replace the fields that the file has columns for; importing twice changes nothing
+    #[command(after_help = "Example: tidings recipients import people.csv\n\n\
+        The first line names the columns: tenant,user,address are required, \
+        name,zone,locale are not. Fields without a column stay, and an empty value clears one.\n\n  tenant,user,address,name,zone,locale\n  \
         acme,ann,ann@acme.example,Ann,Europe/Berlin,de\n\n\
-        Open windows of people with another zone than before follow at once.")]
+        Open windows of people with a changed zone follow at once.")]
     Import {
         /// CSV file (RFC 4180, UTF-8), gzipped or not; `-` is standard input
         #[arg(value_name = "FILE.csv")]
         file: PathBuf,
-        /// Keys a second that hear of another zone
+        /// Keys per second to signal about a changed zone
         #[arg(long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u32).range(1..=1000))]
         rate: u32,
         /// Print the rejected lines and the summary as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Lists the directory, by tenant and user
+    /// List the directory, by tenant and user
     #[command(after_help = "Examples:\n  \
         tidings recipients list --tenant acme --zone Europe/Berlin --limit 500\n  \
         tidings recipients list --tenant acme --address ann@acme.example\n\n\
-        A page that is not the last one ends with a cursor for --after.")]
+        Every page but the last ends with a cursor for --after.")]
     List(RecipientListOptions),
-    /// Shows a person: the directory, what is in force for each digest type, suppressions and recent digests
+    /// Show a person: directory entry, effective settings of each digest type, suppressions and recent digests
     #[command(after_help = "Example: tidings recipients show acme/ann --json")]
     Show(show::RecipientShowOptions),
-    /// Writes everything that is held about a person as JSON, with addresses and messages
+    /// Export everything stored about a person as JSON, with addresses and messages
     #[command(after_help = "Examples:\n  \
         tidings recipients export acme/ann --out ann.json\n  \
         tidings recipients export acme/ann | jq .events")]
@@ -68,25 +69,25 @@ pub enum RecipientsCommand {
         /// The person
         #[arg(value_name = "TENANT/USER")]
         person: PersonId,
-        /// A new file that only you may read [default: standard output]
+        /// Write to this new file, readable only by you [default: standard output]
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
-    /// Erases a person: directory, choices, addresses, messages, texts of events, archives; suppressions go on holding
+    /// Erase a person: directory, choices, addresses, messages, texts of events, archives; suppressions still apply
     #[command(after_help = "Examples:\n  \
         tidings recipients erase acme/ann --why 'request of 24 November' --dry-run\n  \
         tidings recipients erase acme/ann --why 'request of 24 November'\n\n\
-        Stop the producers first. Pending events are dropped, and need a worker. After a crash, run the command again.\n\
+        Stop the producers first. Dropping pending events needs a running worker. After a crash, run the command again.\n\
         Events about the person that other people received stay; see docs/recipients.md.")]
     Erase(erase::EraseOptions),
-    /// Gives a person another id: choices, consent, open windows, waiting messages and links go on under it
+    /// Rename a person: choices, consent, open windows, waiting messages and links move to the new id
     #[command(after_help = "Example: tidings recipients rename acme/ann acme/anna --why 'new login'\n\n\
-        Let the producers use the new id first. What waits needs a worker. After a crash, or where producers were late, run the \
+        Switch the producers to the new id first. Moving pending events needs a worker. After a crash, or if producers were late, run the \
         command again.")]
     Rename(erase::MoveOptions),
-    /// Makes one person of two: a no of either counts, and of other choices the later one
+    /// Merge two people: an opt-out of either applies, and of other choices the later one
     #[command(after_help = "Example: tidings recipients merge acme/ann acme/anna --why 'two accounts'\n\n\
-        The first one goes, and the second one keeps address, name, zone and language. Links of both go on working.")]
+        The first id is removed; the second keeps its address, name, zone and language. Links of both keep working.")]
     Merge(erase::MoveOptions),
 }
 
@@ -105,16 +106,16 @@ pub(crate) async fn run(command: RecipientsCommand, config: &Config) -> anyhow::
 
 /// The filter, the page and the form of the answer.
 #[derive(Debug, clap::Args)]
-#[command(mut_arg("limit", |arg| arg.help("The largest number of people")))]
+#[command(mut_arg("limit", |arg| arg.help("Maximum number of people")))]
 pub struct RecipientListOptions {
     #[command(flatten)]
     filter: RecipientFilter,
     #[command(flatten)]
     page: PageOptions<RecipientPlace>,
-    /// Print the addresses too
+    /// Also print the addresses
     #[arg(long)]
     addresses: bool,
-    /// Answer in JSON, one line each; the last line has the cursor, if another page follows
+    /// Print JSON, one line each; the last line has the cursor if another page follows
     #[arg(long)]
     json: bool,
 }
@@ -123,7 +124,9 @@ async fn list(options: RecipientListOptions, config: &Config) -> anyhow::Result<
     let RecipientListOptions { filter, page, addresses, json: as_json } = options;
     let store = storage::open(&config.database_url).await?;
     let listed = store.recipients(&RecipientFilter { page: page.into(), ..filter }).await?;
-    page::print_page(listed, as_json, |row| if as_json { in_json(row, addresses) } else { in_words(row, addresses) });
+    page::print_page(listed, as_json, ("recipients", "TENANT/USER  NAME  ZONE  LOCALE"), |row| {
+        if as_json { in_json(row, addresses) } else { in_words(row, addresses) }
+    });
     Ok(true)
 }
 

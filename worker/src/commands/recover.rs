@@ -8,25 +8,32 @@ use tidings_model::{
     command::{HoldCommand, ReopenResult},
     troubled_run::RunResolution,
 };
-use tidings_operations::recover::{EndedRun, OpenDigest, RecoveryReport, RunRecovery};
+use tidings_operations::recover::{EndedRun, OpenDigest, RecoverError, RecoveryReport, RunRecovery};
 use uuid::Uuid;
 
-use crate::{Config, args::RequiredReason, client, commands::digest, phrases::format_count, storage};
+use crate::{
+    Config,
+    args::RequiredReason,
+    client,
+    commands::digest,
+    phrases::{format_count, local},
+    storage,
+};
 
 /// The run, the operator and the reason.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     tidings recover acme/activity/ann --why 'terminated by mistake' --dry-run\n  \
     tidings recover acme/activity/ann --why 'terminated by mistake'\n\n\
-    The runs are those of the key that were terminated, timed out or failed, and that were not recovered yet. A run of another \
-    workflow type or task queue, which no worker can execute, is terminated first. A hold of the last run comes back. Then the \
-    digests that the runs had on their way go out, and their events are emitted again; those that the ledger has in a digest \
-    already change nothing. It waits for up to a minute for each of those digests.")]
+    Recovers the runs of the key that were terminated, timed out or failed and are not recovered yet. First, a run of another \
+    workflow type or task queue, which no worker can execute, is terminated. A hold of the last run is restored. Then the \
+    digests that the runs were delivering are sent, and their events are emitted again; those already in a digest of the \
+    ledger change nothing. The command waits up to a minute for each of those digests.")]
 pub struct RecoverOptions {
     /// The key
     #[arg(value_name = "TENANT/TYPE/USER")]
     key: Key,
-    /// Only this run, also if it was recovered before [default: all of the key that were not recovered yet]
+    /// Only this run, even if already recovered [default: all runs of the key that are not recovered yet]
     #[arg(long, value_name = "ID")]
     run: Option<Uuid>,
     #[command(flatten)]
@@ -34,7 +41,7 @@ pub struct RecoverOptions {
     /// Only list the digests and events to recover
     #[arg(long)]
     dry_run: bool,
-    /// Answer in JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -49,8 +56,15 @@ pub(crate) async fn run(options: RecoverOptions, config: &Config) -> anyhow::Res
     let run = run.map(|run| run.to_string());
     let (store, task_queue, run_id) = (&*store, config.task_queue.as_str(), run.as_deref());
     let recovery = RunRecovery { temporal: &temporal, events: &events, task_queue, store, key: &key, run_id };
-    let recovered =
-        if dry_run { recovery.dry_run().await? } else { recovery.run(&order, RunResolution::ByHand).await? };
+    let recovered = if dry_run { recovery.dry_run().await } else { recovery.run(&order, RunResolution::ByHand).await };
+    let recovered = match recovered {
+        Err(healthy @ (RecoverError::NotNeeded { .. } | RecoverError::NothingLeft { .. })) => {
+            let text = json!({ "key": key, "nothing_to_recover": healthy.to_string() }).to_string();
+            anstream::println!("{}", if as_json { text } else { format!("nothing to recover: {healthy}") });
+            return Ok(true);
+        }
+        recovered => recovered?,
+    };
     let text = if as_json { json!(recovered).to_string() } else { in_words(&key, &recovered, dry_run) };
     anstream::println!("{text}");
     Ok(recovered.gone.is_empty() && recovered.digests.iter().all(|digest| digest.refused.is_none()))
@@ -64,7 +78,7 @@ fn in_words(key: &Key, recovered: &RecoveryReport, dry_run: bool) -> String {
         let _ = write!(text, "\n  and run {run_id} {ended}");
     }
     if let Some(HoldCommand { order, until }) = hold {
-        let until = until.map_or_else(|| "released".to_owned(), |at| format!("{at:.0}"));
+        let until = until.map_or_else(|| "released".to_owned(), local);
         let again = if dry_run { "would be on hold again" } else { "is on hold again" };
         let _ = write!(text, "\n  the key {again} until {until}, by {}: {}", order.by, order.why);
     }
@@ -78,7 +92,7 @@ fn in_words(key: &Key, recovered: &RecoveryReport, dry_run: bool) -> String {
     }
     let what = format!("{} and {}", format_count(*events, "event"), format_count(*retracts, "retract"));
     let told = if dry_run { "would be emitted" } else { "emitted" };
-    let _ = write!(text, "\n  {what} {told} again; what the ledger knows changes nothing");
+    let _ = write!(text, "\n  {what} {told} again; events already in the ledger change nothing");
     if *returned > 0 {
         let opens = if dry_run { "would open" } else { "open" };
         let _ = write!(text, "\n  {} that failed digests returned {opens} a window", format_count(*returned, "event"));
@@ -121,9 +135,9 @@ mod tests {
             in_words(&key, &recovered, false),
             format!(
                 "acme/activity/ann: run run-1 terminated\n  \
-                 the key is on hold again until released, by bo: wrong prices\n  digest {id} goes out with 2 events\n  \
-                 digest {id} stays as it is: it was sent\n  \
-                 3 events and 1 retract emitted again; what the ledger knows changes nothing\n  \
+                 the key is on hold again until released, by bo: wrong prices\n  digest {id} is sent with 2 events\n  \
+                 digest {id} is unchanged: it was sent\n  \
+                 3 events and 1 retract emitted again; events already in the ledger change nothing\n  \
                  2 events that failed digests returned open a window\n  \
                  run run-0 left its events unread, and Temporal has no history of it any more: they are lost"
             )

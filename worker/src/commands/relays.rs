@@ -40,41 +40,41 @@ Examples:
   tidings relays close ses --why 'the new password is in place'
   tidings relays close ses --tenant acme --why 'their list is clean now'
 
-A relay whose breaker is open gets no messages. They go to the next relay of the stream, or wait. Tidings opens breakers by
-itself, and tries the relay again with one message at a time; see docs/delivery.md.";
+A relay with an open circuit breaker gets no messages. They go to the next relay of the stream, or wait. Tidings opens
+breakers by itself, and probes the relay with one message at a time; see docs/delivery.md.";
 
 /// The commands.
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = EXAMPLES)]
 pub enum RelaysCommand {
-    /// Lists the relays with their streams and breakers
+    /// List the relays with their streams and circuit breakers
     #[command(after_help = "Example: tidings relays list --json")]
     List {
-        /// Answer in JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Shows a relay, and explains its latest refusals: whom each was about, and what to do
+    /// Show a relay, and explain its latest refusals: whom each concerned, and what to do
     #[command(after_help = "Example: tidings relays show ses --json")]
     Show {
         /// The relay: [relay.NAME] of tidings.toml, or `default` for the one of `smtp_url`
         #[arg(value_name = "NAME")]
         name: String,
-        /// Answer in JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Connects, starts TLS, logs in and sends NOOP; changes nothing
+    /// Connect, start TLS, log in and send NOOP; changes nothing
     #[command(after_help = "Examples:\n  \
         tidings relays test ses\n  \
         tidings relays test ses --to ann@acme.example")]
     Test(TestOptions),
-    /// Opens a relay's breaker: the relay gets no messages, or none of a tenant, until you close the breaker
+    /// Open a relay's circuit breaker: it gets no messages, or none of a tenant, until you close the breaker
     #[command(after_help = "Examples:\n  \
         tidings relays open ses --why 'they are moving, ticket 812'\n  \
         tidings relays open ses --tenant acme --why 'they bought a list'")]
     Open(BreakerCommandOptions),
-    /// Closes a relay's breaker: the relay gets messages again, and waiting ones go out within five minutes
+    /// Close a relay's circuit breaker: it gets messages again, waiting ones within five minutes
     #[command(after_help = "Example: tidings relays close ses --why 'the new password is in place'")]
     Close(BreakerCommandOptions),
 }
@@ -85,12 +85,12 @@ pub struct BreakerCommandOptions {
     /// The relay: [relay.NAME] of tidings.toml, or `default` for the one of `smtp_url`
     #[arg(value_name = "NAME")]
     name: String,
-    /// Only the mail of this tenant; it needs a table [tenant.NAME]
+    /// Only email of this tenant, which needs a table [tenant.NAME]
     #[arg(long, value_name = "TENANT")]
     tenant: Option<String>,
     #[command(flatten)]
     reason: OptionalReason,
-    /// Answer in JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -187,14 +187,14 @@ fn find_relay<'a>(config: &'a Config, name: &str) -> Result<&'a RelayConfig, Usa
     let found = config.named_relays().find(|(known, _)| *known == name).map(|(_, relay)| relay);
     found.ok_or_else(|| {
         let names: Vec<_> = config.named_relays().map(|(name, _)| name.as_str()).collect();
-        UsageError(format!("there is no relay {name:?} by which mail goes; there are: {}", names.join(", ")))
+        UsageError(format!("no stream uses a relay {name:?}; relays in use: {}", names.join(", ")))
     })
 }
 
 /// Timeout for each reply from the relay.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-const WRONG_TOKEN: &str = "; the relay refuses the access token, also a new one: it must be of the user in url, and have the scope \
+const WRONG_TOKEN: &str = "; the relay rejects the access token, even a new one: it must belong to the user in url, and have the scope \
                            https://mail.google.com/ (Google), or https://outlook.office.com/SMTP.Send with SMTP AUTH allowed for the \
                            mailbox (Microsoft)";
 
@@ -204,10 +204,10 @@ pub struct TestOptions {
     /// The relay: [relay.NAME] of tidings.toml, or `default` for the one of `smtp_url`
     #[arg(value_name = "NAME")]
     name: String,
-    /// Also sends one message, as the stream that uses the relay
+    /// Also send one message, as the stream that uses the relay
     #[arg(long, value_name = "ADDRESS")]
     to: Option<EmailAddress>,
-    /// Answer in JSON, one line for each phase
+    /// Print JSON, one line for each phase
     #[arg(long)]
     json: bool,
 }
@@ -236,7 +236,7 @@ async fn test(TestOptions { name, to, json }: TestOptions, config: &Config) -> a
                 let remedy = remedy.map_or("", |_| WRONG_TOKEN);
                 return say(phase.name(), false, &format!("{}{remedy}", detail_without_phase(failure)));
             }
-            Ok(false) if phase == AttemptPhase::Tls => say(phase.name(), true, "not offered: all goes in the clear")?,
+            Ok(false) if phase == AttemptPhase::Tls => say(phase.name(), true, "not offered: connection unencrypted")?,
             _ => say(phase.name(), true, "")?,
         };
     }

@@ -12,12 +12,12 @@ use crate::{Config, storage};
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   tidings report                                the last 30 days, all together
-  tidings report --by type --since 7d
+  tidings report --by digest_type --since 7d
   tidings report --by day --tenant acme --since 2026-11-01T00:00:00Z --until 2026-11-30T00:00:00Z --json
 
-A message counts on the day of UTC on which it was made, once for each kind of report. Messages that retention has deleted are
-counted, too. Delivered and bounced are shares of sent; complained, unsubscribed, opened and clicked are shares of delivered.
-Opens and clicks are those by people; +m are machines, and +? those of which the provider does not say.";
+A message counts on the UTC day of its creation, once for each kind of report. Messages that retention has deleted still
+count. Delivered and bounced are shares of sent; complained, unsubscribed, opened and clicked are shares of delivered.
+Opens and clicks are by people; +m are by machines, +? are not classified by the provider.";
 
 /// The span, the tenant and the form of the answer.
 #[derive(Debug, clap::Args)]
@@ -28,13 +28,13 @@ pub struct ReportOptions {
     /// Only this tenant
     #[arg(long, value_name = "TENANT")]
     tenant: Option<String>,
-    /// From the day of UTC of this time: RFC 3339, or a span before now as in `7d`
+    /// From the UTC day of this time: an RFC 3339 timestamp, or an age such as `7d`
     #[arg(long, value_name = "TIME", value_parser = when::parse_past, default_value = "30d")]
     since: Timestamp,
-    /// Until the end of the day of this time [default: today]
+    /// Until the end of the UTC day of this time [default: today]
     #[arg(long, value_name = "TIME", value_parser = when::parse_past)]
     until: Option<Timestamp>,
-    /// Answer in JSON, one line each
+    /// Print JSON, one line each
     #[arg(long)]
     json: bool,
 }
@@ -52,7 +52,7 @@ pub(crate) async fn run(options: ReportOptions, config: &Config) -> anyhow::Resu
         anstream::println!("{}", if as_json { json!(line).to_string() } else { in_words(by, line) });
     }
     if lines.is_empty() {
-        anstream::eprintln!("no message was made in these days");
+        anstream::eprintln!("no messages were created on these days");
     }
     Ok(true)
 }
@@ -62,7 +62,7 @@ const HEADER: [&str; 8] =
 
 fn in_words(by: Option<ReportGrouping>, ReportLine { of, counts, rates }: &ReportLine) -> String {
     let name = match by {
-        Some(ReportGrouping::Type) if of.is_empty() => "(single messages)",
+        Some(ReportGrouping::DigestType) if of.is_empty() => "(single messages)",
         Some(ReportGrouping::Template) if of.is_empty() => "(ready parts)",
         Some(ReportGrouping::Relay) if of.is_empty() => "(no relay)",
         None => "all",
@@ -70,18 +70,21 @@ fn in_words(by: Option<ReportGrouping>, ReportLine { of, counts, rates }: &Repor
     };
     let ReportCounts { sent, delivered, bounced, never_sent, complained, unsubscribed, opened, clicked, .. } = *counts;
     let ReportedBounces { hard, soft, policy } = bounced;
+    let people = [opened, clicked].map(|ByWhom { people, machines, unknown }| people + machines + unknown);
+    let reports = delivered + hard + soft + policy + never_sent + complained + unsubscribed + people[0] + people[1];
     let ReportRates { delivered_of_sent, bounced_of_sent, complained_of_delivered, .. } = *rates;
     row(
         name,
         &[
             sent.to_string(),
-            share(delivered, delivered_of_sent),
-            share(hard + soft + policy, bounced_of_sent),
-            never_sent.to_string(),
-            share(complained, complained_of_delivered),
-            share(unsubscribed, rates.unsubscribed_of_delivered),
-            by_whom(opened, rates.opened_of_delivered),
-            by_whom(clicked, rates.clicked_of_delivered),
+            // A relay that sends no reports has no deliveries, which is not a rate of 0 %.
+            known_by(delivered, share(delivered, delivered_of_sent)),
+            known_by(reports, share(hard + soft + policy, bounced_of_sent)),
+            known_by(reports, never_sent.to_string()),
+            known_by(reports, share(complained, complained_of_delivered)),
+            known_by(reports, share(unsubscribed, rates.unsubscribed_of_delivered)),
+            known_by(reports, by_whom(opened, rates.opened_of_delivered)),
+            known_by(reports, by_whom(clicked, rates.clicked_of_delivered)),
         ],
     )
 }
@@ -89,6 +92,11 @@ fn in_words(by: Option<ReportGrouping>, ReportLine { of, counts, rates }: &Repor
 fn row(name: &str, cells: &[String; 8]) -> String {
     let cells: Vec<_> = cells.iter().map(|cell| format!(" {cell:>17}")).collect();
     format!("{name:<24}{}", cells.concat()).trim_end().to_owned()
+}
+
+/// `-` until a first report came.
+fn known_by(reports: u64, cell: String) -> String {
+    if reports == 0 { "-".to_owned() } else { cell }
 }
 
 /// `12 3.4%`
@@ -122,10 +130,16 @@ mod tests {
 
     #[test]
     fn a_line_has_counts_with_their_shares() {
-        let shown =
-            in_words(Some(ReportGrouping::Type), &ReportLine::new(Some(ReportGrouping::Type), String::new(), counts()));
-        let words: Vec<_> = shown.split_whitespace().collect();
-        let expected = "(single messages) 200 190 95.0% 6 3.0% 2 1 0.5% 0 0.0% 38 20.0% +80m +1? 0 0.0%";
-        assert_eq!(words.join(" "), expected);
+        let none = ReportCounts { sent: 7, ..ReportCounts::default() };
+        let bounced = ReportCounts { bounced: ReportedBounces { hard: 1, soft: 0, policy: 0 }, ..none };
+        let by = Some(ReportGrouping::DigestType);
+        for (counts, expected) in [
+            (counts(), "(single messages) 200 190 95.0% 6 3.0% 2 1 0.5% 0 0.0% 38 20.0% +80m +1? 0 0.0%"),
+            (none, "(single messages) 7 - - - - - - -"),
+            (bounced, "(single messages) 7 - 1 14.3% 0 0 0 0 0"),
+        ] {
+            let shown = in_words(by, &ReportLine::new(by, String::new(), counts));
+            assert_eq!(shown.split_whitespace().collect::<Vec<_>>().join(" "), expected);
+        }
     }
 }

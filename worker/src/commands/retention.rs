@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
 use jiff::Timestamp;
 use serde::Serialize;
+use serde_json::json;
 use temporalio_client::{Client, WorkflowGetResultOptions, WorkflowHandle, WorkflowQueryOptions};
 use tidings_model::{
     command::CommandContext,
@@ -17,7 +18,7 @@ use tidings_store::archive::Archive;
 use tidings_workflows::{RetentionRun, retention::RetentionReport};
 use tracing::{Instrument as _, debug_span};
 
-use crate::{Config, args::RequiredReason, storage, worker::retention_schedule};
+use crate::{Config, args::RequiredReason, phrases::local, storage, worker::retention_schedule};
 
 /// Poll interval for the progress bar.
 const LOOK: Duration = Duration::from_secs(1);
@@ -27,30 +28,33 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The commands about what is kept for a time only.
 #[derive(Debug, clap::Subcommand)]
 pub enum RetentionCommand {
-    /// Deletes what is older than [retention] says, into the archive where there is one, as it happens every night
+    /// Archive and delete data older than [retention] allows, as happens every night
     #[command(after_help = "Examples:\n  \
         tidings retention run --dry-run\n  \
         tidings retention run\n\n\
-        If upkeep is running already, this command waits for it. Ctrl-C stops the waiting, not the upkeep.")]
+        If a retention run is in progress, the command waits for it. Ctrl-C stops waiting, not the run.")]
     Run {
-        /// Only counts what would be deleted
+        /// Only count what would be deleted
         #[arg(long)]
         dry_run: bool,
-        /// Answer in JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Forgets a folder of an archive whose files are gone or moved, so that no erasure asks for it
+    /// Forget an archive folder whose files are gone, so no erasure asks for it
     #[command(after_help = "Example:\n  \
         tidings retention forget-archive /var/lib/tidings/old --why 'its files were deleted on 24 November'\n\n\
-        The store remembers each folder that was archived to. An erasure that cannot see one of them exits with 1. Files that were moved\n\
-        have lines of erased people still: make them visible under the path, with a mount or a link, instead.")]
+        The store remembers each archive folder. An erasure that cannot read one of them exits with 1. Moved files still have lines\n\
+        about erased people: instead of this command, make them visible under the old path with a mount or a link.")]
     ForgetArchive {
         /// The folder, as the erasure named it
         #[arg(value_name = "FOLDER")]
         folder: PathBuf,
         #[command(flatten)]
         reason: RequiredReason,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
 }
 
@@ -63,12 +67,19 @@ pub(crate) async fn run(command: RetentionCommand, config: &Config) -> anyhow::R
             let shown = if json { serde_json::to_string_pretty(&report)? } else { report.to_string() };
             anstream::println!("{shown}");
         }
-        RetentionCommand::ForgetArchive { folder, reason } => return forget_archive(folder, reason, config).await,
+        RetentionCommand::ForgetArchive { folder, reason, json } => {
+            return forget_archive(folder, reason, json, config).await;
+        }
     }
     Ok(true)
 }
 
-async fn forget_archive(folder: PathBuf, reason: RequiredReason, config: &Config) -> anyhow::Result<bool> {
+async fn forget_archive(
+    folder: PathBuf,
+    reason: RequiredReason,
+    as_json: bool,
+    config: &Config,
+) -> anyhow::Result<bool> {
     let CommandContext { by, why } = reason.into_order()?;
     let folder = Archive::new(folder).absolute_path();
     let store = storage::open(&config.database_url).await?;
@@ -79,7 +90,9 @@ async fn forget_archive(folder: PathBuf, reason: RequiredReason, config: &Config
         why: format!("{folder}: {why}"),
     };
     let known = store.forget_archive(&folder, &entry).await?;
-    if known {
+    if as_json {
+        anstream::println!("{}", json!({ "folder": folder, "forgotten": known }));
+    } else if known {
         anstream::println!("forgotten: {folder}");
     } else {
         anstream::eprintln!("nothing was archived to {folder}");
@@ -106,7 +119,7 @@ async fn count_expired(config: &Config, json: bool) -> anyhow::Result<()> {
         return Ok(());
     }
     for ExpiredCount { kind, before, rows } in &expired {
-        anstream::println!("{} before {before:.0}: {rows} to delete", kind.display_name());
+        anstream::println!("{} before {}: {rows} to delete", kind.display_name(), local(*before));
     }
     if expired.is_empty() {
         anstream::println!("{}", RetentionReport::default());
@@ -125,7 +138,7 @@ async fn run_upkeep(config: &Config) -> anyhow::Result<RetentionReport> {
     tokio::select! {
         report = running.get_result(WorkflowGetResultOptions::default()).instrument(ending) => {
             bar.finish_and_clear();
-            report.context("upkeep came to no end; what it deleted stays deleted, and the next one does the rest")
+            report.context("retention did not finish; what it deleted stays deleted, and the next run does the rest")
         }
         never = show_progress(&running, &bar) => match never {},
     }
@@ -137,7 +150,7 @@ async fn show_progress(running: &WorkflowHandle<Client, RetentionRun>, bar: &Pro
         let asked = running.query(RetentionRun::status, (), WorkflowQueryOptions::default()).instrument(span);
         match tokio::time::timeout(PATIENCE, asked).await {
             Ok(Ok(report)) => bar.set_message(report.to_string().replace('\n', "; ")),
-            _ => bar.set_message("no worker answers; upkeep goes on when one does"),
+            _ => bar.set_message("no worker responds; retention continues when one does"),
         }
         bar.tick();
         tokio::time::sleep(LOOK).await;

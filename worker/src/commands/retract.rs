@@ -21,13 +21,13 @@ Examples:
   tidings retract acme/activity/ann --category comment --entity-type document --entity-id 42
   tidings retract acme/alerts/ann --category alarm --until 2026-01-31T08:00:00Z
 
-Events that are taken back appear in no message, even if they arrive later. A message that waits, for `undo` or for its relay, is made
-again without them. The answer says so, or that a message with one of them has gone out. Retracting twice changes nothing.";
+Withdrawn events appear in no message, even if they arrive later. A message that waits for `undo` or for its relay is rendered
+again without them. The output shows this, or that a message with one of them was already sent. Retracting twice changes nothing.";
 
 /// Ledger timeout. Temporal has the retract by then.
 const LEDGER_TIME: Duration = Duration::from_secs(5);
 
-/// The events to take back.
+/// The events to withdraw.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RetractOptions {
@@ -50,7 +50,7 @@ pub struct RetractOptions {
     /// Only events that occurred until then [default: now]
     #[arg(long, value_name = "TIME", requires = "category", value_parser = when::parse_time)]
     until: Option<Timestamp>,
-    /// Answer in JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -77,11 +77,11 @@ async fn look_up_reach(config: &Config, key: &Key, retract: &Retract, now: Times
     match timeout(LEDGER_TIME, looked).await {
         Ok(Ok(reached)) => reached,
         Ok(Err(error)) => {
-            tracing::warn!(%error, "the ledger does not say what the retract reaches; Temporal has it");
+            tracing::warn!(%error, "cannot look up the effect of the retract in the ledger; Temporal has the retract");
             None
         }
         Err(_) => {
-            tracing::warn!("the ledger does not say in time what the retract reaches; Temporal has it");
+            tracing::warn!("the ledger did not report the effect of the retract in time; Temporal has the retract");
             None
         }
     }
@@ -127,14 +127,14 @@ fn in_words(key: &Key, retract: &Retract, reached: Option<RetractEffect>) -> Str
         }
     };
     let reached = match reached {
-        None => ", unless its mail has gone out".to_owned(),
-        Some(RetractEffect { digest: None, .. }) => "; no mail has it".to_owned(),
+        None => ", unless its email was sent".to_owned(),
+        Some(RetractEffect { digest: None, .. }) => "; no email has it".to_owned(),
         Some(RetractEffect { reach: RetractReach::Sent, digest: Some((id, _)) }) => {
-            format!(", too late for digest {id}: its mail has gone out, or may have")
+            format!(", too late for digest {id}: its email was sent, or may have been")
         }
-        Some(RetractEffect { digest: Some((id, _)), .. }) => format!("; digest {id} waits, and its mail is made again"),
+        Some(RetractEffect { digest: Some((id, _)), .. }) => format!("; digest {id} waits and is rendered again"),
     };
-    format!("{key}: {what} taken back{reached}")
+    format!("{key}: {what} withdrawn{reached}")
 }
 
 #[cfg(test)]
@@ -162,9 +162,9 @@ mod tests {
         let (key, retract) = ("acme/activity/ann".parse().unwrap(), Retract::Event("e1".into()));
         let digest = Some((Uuid::nil(), None));
         for (reached, says) in [
-            (None, "unless its mail has gone out"),
-            (Some(RetractEffect::PENDING), "no mail has it"),
-            (Some(RetractEffect { reach: RetractReach::Waiting, digest }), "its mail is made again"),
+            (None, "unless its email was sent"),
+            (Some(RetractEffect::PENDING), "no email has it"),
+            (Some(RetractEffect { reach: RetractReach::Waiting, digest }), "waits and is rendered again"),
             (Some(RetractEffect { reach: RetractReach::Sent, digest }), "too late for digest"),
         ] {
             let words = in_words(&key, &retract, reached);
@@ -175,13 +175,13 @@ mod tests {
     #[test]
     fn a_retract_covers_an_event_or_a_category_until_a_time() {
         for (arguments, says) in [
-            (&["--event", "e1"][..], "acme/activity/ann: event e1 is taken back"),
-            (&["--category", "comment"], "every comment about no entity until 1970-01-01T00:00:00Z is taken back"),
+            (&["--event", "e1"][..], "acme/activity/ann: event e1 is withdrawn"),
+            (&["--category", "comment"], "every comment about no entity until 1970-01-01T00:00:00Z is withdrawn"),
             (
                 &["--category", "comment", "--entity-type", "page", "--entity-id", "7"],
                 "every comment about page 7 until",
             ),
-            (&["--category", "comment", "--until", "2026-01-31T08:00:00Z"], "until 2026-01-31T08:00:00Z is taken back"),
+            (&["--category", "comment", "--until", "2026-01-31T08:00:00Z"], "until 2026-01-31T08:00:00Z is withdrawn"),
         ] {
             let words = said(arguments).unwrap();
             assert!(words.contains(says), "{words}");

@@ -7,7 +7,13 @@ use tidings_model::troubled_run::{RunResolution, TroubledRun};
 use tidings_operations::stats::troubled_runs;
 use uuid::Uuid;
 
-use crate::{Config, args::RequiredReason, error::UsageError, phrases::format_count, storage};
+use crate::{
+    Config,
+    args::RequiredReason,
+    error::UsageError,
+    phrases::{format_count, local},
+    storage,
+};
 
 const MOST: u32 = 10_000;
 
@@ -17,14 +23,18 @@ Examples:
   tidings runs list --tenant acme --json
   tidings runs dismiss digest/acme/activity/ann --run 1f6c... --why 'a test'
 
-Workers look every 5 seconds. They recover what nobody ended on purpose: runs that timed out or failed, and runs that a start, a
-reset or a limit of Temporal ended. Here is the rest. A run that is recovered leaves the list.";
+Workers check every 5 seconds, and recover what nobody ended on purpose: runs that timed out or failed, or were ended by a
+start, a reset or a limit of Temporal. This lists the rest. A recovered run leaves the list.";
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum RunsCommand {
-    /// Lists the runs, the latest first
+    /// List the runs, latest first
+    #[command(after_help = "Example: tidings runs list --tenant acme --json")]
     List(RunListOptions),
-    /// Takes a run from the list without a recovery; its events are in no email
+    /// Remove a run from the list without recovering it; its events are never sent
+    #[command(
+        after_help = "Example: tidings runs dismiss digest/acme/activity/ann --run 0192f0c1-7a55-4e0c-8f0e-2b1c93f46a52 --why 'a test'"
+    )]
     Dismiss(DismissOptions),
 }
 
@@ -33,10 +43,10 @@ pub(crate) struct RunListOptions {
     /// Only this tenant
     #[arg(long, value_name = "TENANT")]
     tenant: Option<String>,
-    /// The most runs to list
+    /// Maximum number of runs
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST)))]
     limit: u32,
-    /// Answer in JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -51,6 +61,9 @@ pub(crate) struct DismissOptions {
     run: Uuid,
     #[command(flatten)]
     reason: RequiredReason,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 pub(crate) async fn run(command: RunsCommand, config: &Config) -> anyhow::Result<bool> {
@@ -76,7 +89,8 @@ async fn list(
     Ok(true)
 }
 
-async fn dismiss(DismissOptions { workflow, run, reason }: DismissOptions, config: &Config) -> anyhow::Result<bool> {
+async fn dismiss(options: DismissOptions, config: &Config) -> anyhow::Result<bool> {
+    let DismissOptions { workflow, run, reason, json: as_json } = options;
     let order = reason.into_order()?;
     let store = storage::open(&config.database_url).await?;
     let run = run.to_string();
@@ -88,7 +102,9 @@ async fn dismiss(DismissOptions { workflow, run, reason }: DismissOptions, confi
     let now = Timestamp::now();
     let entry = order.audit_entry("dismiss_run", now);
     store.resolve_run(&found, &config.task_queue, RunResolution::Dismissed, Some(&entry), now).await?;
-    anstream::println!("{workflow}: run {run} is dismissed");
+    let text =
+        if as_json { json!({ "dismissed": run }).to_string() } else { format!("{workflow}: run {run} is dismissed") };
+    anstream::println!("{text}");
     Ok(true)
 }
 
@@ -97,7 +113,7 @@ pub(super) fn in_words(run: &TroubledRun) -> String {
     let by = by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
     let why = why.as_ref().filter(|why| !why.is_empty()).map(|why| format!(": {why}")).unwrap_or_default();
     let what = trouble.trouble_phrase();
-    format!("{workflow_id}  run {run_id}\n  {what} {since:.0}{by}{why}\n  {remedy}")
+    format!("{workflow_id}  run {run_id}\n  {what} {}{by}{why}\n  {remedy}", local(*since))
 }
 
 pub(super) fn runs_summary(runs: u64) -> String {
@@ -112,21 +128,25 @@ mod tests {
 
     #[test]
     fn a_run_is_listed_with_its_end_and_the_command_to_run() {
+        let since = Timestamp::from_second(1_800_000_000).unwrap();
+        let at = local(since);
         let mut run = TroubledRun {
             workflow_id: "digest/acme/activity/ann".into(),
             run_id: "r1".into(),
             trouble: RunTrouble::Terminated,
-            since: Timestamp::from_second(1_800_000_000).unwrap(),
+            since,
             by: Some("bo@desk".into()),
             why: Some("by mistake".into()),
             remedy: "tidings recover acme/activity/ann --run r1 --why REASON".into(),
         };
         assert_eq!(
             in_words(&run),
-            "digest/acme/activity/ann  run r1\n  terminated at 2027-01-15T08:00:00Z by bo@desk: by mistake\n  \
-             tidings recover acme/activity/ann --run r1 --why REASON"
+            format!(
+                "digest/acme/activity/ann  run r1\n  terminated at {at} by bo@desk: by mistake\n  \
+                 tidings recover acme/activity/ann --run r1 --why REASON"
+            )
         );
         (run.trouble, run.by, run.why) = (RunTrouble::WrongType, None, None);
-        assert!(in_words(&run).contains("\n  of another workflow type, started at 2027-01-15T08:00:00Z\n  "));
+        assert!(in_words(&run).contains(&format!("\n  of another workflow type, started at {at}\n  ")));
     }
 }

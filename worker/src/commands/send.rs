@@ -16,8 +16,8 @@ Examples:
   tidings send --tenant acme --to 'Ann <ann@example.net>' --key welcome-ann \\
                --subject 'Welcome' --text welcome.txt --html welcome.html
 
-It returns when the message is in the outbox and a worker will send it. The same --key again is the same message
-for as long as it is kept ([retention] messages, 90d): nothing is sent twice. Another content under the same key is an error.";
+The command returns once the message is in the outbox, for a worker to send. The same --key again is the same message
+while it is kept ([retention] messages, 90d): nothing is sent twice. Different content under the same key is an error.";
 
 /// The message and its recipient.
 #[derive(Debug, clap::Args)]
@@ -35,7 +35,7 @@ pub struct SendOptions {
     /// The template of the message
     #[arg(long, value_name = "NAME", required_unless_present = "subject", conflicts_with = "subject")]
     template: Option<String>,
-    /// A variable of the template, `message.NAME` there; JSON, or else text
+    /// A template variable, `message.NAME` in the template; JSON, or else text
     #[arg(long = "var", value_name = "NAME=VALUE", requires = "template", value_parser = variable)]
     variables: Vec<(String, Value)>,
     /// Without a template: the subject
@@ -53,7 +53,7 @@ pub struct SendOptions {
     /// `transactional` for a message that the recipient waits for; `bulk` for a newsletter
     #[arg(long, value_name = "STREAM", default_value = StreamName::Transactional.name())]
     stream: StreamName,
-    /// Answer in JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -72,14 +72,14 @@ pub(crate) async fn run(options: SendOptions, config: &Config) -> anyhow::Result
     let accepted = accepted.map_err(submission_error)?;
     let message = &accepted.message;
     let starting = submit::start_message(&temporal, &config.task_queue, message).await;
-    starting.context("the message is in the outbox, but Temporal does not take it; run the same command again")?;
+    starting.context("the message is in the outbox, but Temporal did not accept it; run the same command again")?;
     let id = message.id;
     if as_json {
         anstream::println!("{}", json!({"id": id, "state": message.state, "again": accepted.again}));
     } else if accepted.again {
-        anstream::println!("{id}: was handed over before; it is {}", message.state.name());
+        anstream::println!("{id}: already accepted; it is {}", message.state.name());
     } else {
-        anstream::println!("{id}: in the outbox; `tidings messages show {id}` says what becomes of it");
+        anstream::println!("{id}: in the outbox; follow it with `tidings messages show {id}`");
     }
     Ok(true)
 }

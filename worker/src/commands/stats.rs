@@ -47,7 +47,10 @@ pub struct StatsOptions {
     /// Refresh in place every 5 seconds, until Ctrl-C
     #[arg(long)]
     watch: bool,
-    /// Only this tenant; the backlog, the breakers, the inbox, the notices and the oldest waiting task are those of all tenants
+    /// Also show idle task queues
+    #[arg(long)]
+    all: bool,
+    /// Only this tenant; the backlog, the breakers, the inbox, the webhook events and the oldest waiting task are those of all tenants
     #[arg(long, value_name = "TENANT")]
     tenant: Option<String>,
     /// The span of ended digests, dead letters, bounces and complaints, as in `24h` or `7d`
@@ -56,7 +59,7 @@ pub struct StatsOptions {
     /// Exit with 3 if a digest is overdue by more than this, or a run in trouble for longer, as in `15m`
     #[arg(long, value_name = "SPAN", value_parser = parse_span, conflicts_with = "watch")]
     overdue_after: Option<SignedDuration>,
-    /// Answer in JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -106,7 +109,7 @@ fn print_stats(answer: &Stats, options: &StatsOptions) -> anyhow::Result<()> {
     let text = match (options.json, options.watch) {
         (true, true) => serde_json::to_string(answer)?,
         (true, false) => serde_json::to_string_pretty(answer)?,
-        (false, _) => view::in_words(answer, options.since),
+        (false, _) => view::in_words(answer, options.since, options.all),
     };
     if options.watch && !options.json && stdout().is_terminal() {
         // Cursor home, clear the rest of each line, then everything below.

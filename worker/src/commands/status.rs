@@ -5,12 +5,15 @@ use std::fmt::Write as _;
 use jiff::{Timestamp, tz::TimeZone};
 use serde_json::json;
 use tidings_client::CommandError;
-use tidings_model::{Key, command::HoldCommand, pause::PauseDetails, when};
+use tidings_model::{
+    Key, command::HoldCommand, pause::PauseDetails, records::AttemptRecord, settings::StreamName, when,
+};
 use tidings_workflows::{DigestStage, DigestStatus};
 
 use crate::{
     Config, client,
     phrases::{format_count, nothing_pending},
+    storage,
 };
 
 /// Notes open windows under other names of the key.
@@ -37,10 +40,26 @@ pub(crate) async fn run(config: &Config, key: &Key, as_json: bool) -> anyhow::Re
     let text = match &status {
         _ if as_json => json!(status).to_string(),
         None => nothing_pending(key),
-        Some(status) => in_words(key, status, &TimeZone::system()),
+        Some(status) => in_words(key, status, &TimeZone::system()) + &attempt_line(config, key, status).await,
     };
     anstream::println!("{text}");
     Ok(true)
+}
+
+/// Returns the last attempt with its relay, from the store. Temporal alone answers the rest, so without the store this
+/// line is missing.
+async fn attempt_line(config: &Config, key: &Key, status: &DigestStatus) -> String {
+    let Some(digest) = status.delivering.as_ref().filter(|digest| digest.attempts > 0) else { return String::new() };
+    let Ok(store) = storage::open(&config.database_url).await else { return String::new() };
+    let attempts = store.attempts(digest.digest_id).await.unwrap_or_default();
+    let settings = config.unchecked_settings();
+    let most = settings.for_tenant(&key.tenant, StreamName::Bulk).stream.most_attempts();
+    attempts.last().map_or_else(String::new, |last| format!("\n  {:<9} {}", "attempt", numbered_attempt(last, most)))
+}
+
+/// `2 of 6, by ses`
+fn numbered_attempt(AttemptRecord { number, relay, .. }: &AttemptRecord, most: usize) -> String {
+    format!("{number} of {most}, by {relay}")
 }
 
 /// Returns `None` if the error has another cause than the run.

@@ -1,4 +1,4 @@
-//! `tidings subscriptions`: services that receive our notices.
+//! `tidings subscriptions`: services that receive webhook events.
 
 use std::collections::BTreeSet;
 
@@ -16,6 +16,7 @@ use tidings_model::{
 use crate::{
     Config,
     args::OptionalReason,
+    commands::page::print_list,
     config::ConfigError,
     error::UsageError,
     phrases::{format_count, local},
@@ -25,48 +26,49 @@ use crate::{
 /// The commands.
 #[derive(Debug, clap::Subcommand)]
 pub enum SubscriptionsCommand {
-    /// Lists subscriptions with the notices that wait and the dead letters
+    /// List subscriptions with their waiting webhook events and dead letters
+    #[command(after_help = "Example: tidings subscriptions list --json")]
     List {
-        /// Answer in JSON, one line each
+        /// Print JSON, one line each
         #[arg(long)]
         json: bool,
     },
-    /// Sends a signed request of the type `subscription.test` to a receiver, and says what it answered
+    /// Send a signed request of the type `subscription.test` to a receiver, and show its response
     #[command(after_help = "Example: tidings subscriptions test crm\n\n\
-        The secrets must be in the environment. The request is about nothing, and is sent once.")]
+        The secrets must be in the environment. The request is about no event, and is sent once.")]
     Test {
         /// The subscription: `name` of its table [[subscribe]]
         #[arg(value_name = "NAME")]
         name: String,
-        /// Answer in JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Lists the notices that were not delivered within 24 hours, the latest first
+    /// List webhook events that were not delivered within 24 hours, latest first
     #[command(after_help = "Example: tidings subscriptions dead-letters crm\n\n\
-        `tidings subscriptions replay crm --since 2d --dead-letters` delivers them after all.")]
+        `tidings subscriptions replay crm --since 2d --dead-letters` redelivers them.")]
     DeadLetters {
-        /// The subscription, which may be configured no more
+        /// The subscription, even if no longer configured
         #[arg(value_name = "NAME")]
         name: String,
-        /// The largest number of notices
+        /// Maximum number of webhook events
         #[arg(long, value_name = "N", default_value = "50", value_parser = clap::value_parser!(u32).range(1..))]
         limit: u32,
-        /// Answer in JSON, one line each
+        /// Print JSON, one line each
         #[arg(long)]
         json: bool,
     },
-    /// Delivers notices again, and those that are dead letters; starts a subscription again whose receiver answered 410
+    /// Redeliver webhook events and dead letters; restarts a subscription whose receiver answered 410
     #[command(after_help = "Examples:\n  \
         tidings subscriptions replay crm --since 2h\n  \
         tidings subscriptions replay crm --since 2026-11-24T08:00:00Z --why 'lost its database'\n\n\
-        A notice keeps its id, so that a receiver can tell it from a new one. Notices are kept as long as events, 90 days unless\n\
-        configured. A worker must run.")]
+        A webhook event keeps its id, so a receiver can tell it from a new one. Webhook events are kept as long as events, 90 days unless\n\
+        configured. A worker must be running.")]
     Replay {
         /// The subscription: `name` of its table [[subscribe]]
         #[arg(value_name = "NAME")]
         name: String,
-        /// Notices of facts that were recorded then or later: a time as in RFC 3339, or a span before now as in `2h`
+        /// Webhook events recorded since: an RFC 3339 timestamp, or an age such as `2h`
         #[arg(long, value_name = "TIME", value_parser = when::parse_past)]
         since: Timestamp,
         /// Only dead letters
@@ -74,7 +76,7 @@ pub enum SubscriptionsCommand {
         dead_letters: bool,
         #[command(flatten)]
         reason: OptionalReason,
-        /// Answer in JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
@@ -103,7 +105,7 @@ pub(crate) async fn run(command: SubscriptionsCommand, config: &Config) -> anyho
             if as_json {
                 anstream::println!("{}", json!({ "replayed": replayed }));
             } else {
-                anstream::println!("{} will be delivered again", format_count(replayed, "notice"));
+                anstream::println!("{} will be redelivered", format_count(replayed, "webhook event"));
             }
             Ok(true)
         }
@@ -124,16 +126,15 @@ async fn list(config: &Config, as_json: bool) -> anyhow::Result<bool> {
     // No worker has started with these yet.
     let new = config.subscriptions.iter().filter(|one| !stored.contains(&one.name));
     states.extend(new.map(|one| SubscriptionState { name: one.name.clone(), ..SubscriptionState::default() }));
-    for state in states {
+    print_list(&states, as_json, ("subscriptions", "NAME  ADDRESS: EVENTS WAITING, DEAD LETTERS"), |state| {
         let url = config.subscriptions.iter().find(|one| one.name == state.name).map(|one| one.url.url().as_str());
         if as_json {
             let mut line = json!(state);
             line["url"] = json!(url);
-            anstream::println!("{line}");
-        } else {
-            anstream::println!("{}", in_words(&state, url));
+            return line.to_string();
         }
-    }
+        in_words(state, url)
+    });
     Ok(true)
 }
 
@@ -141,24 +142,23 @@ fn in_words(state: &SubscriptionState, url: Option<&str>) -> String {
     let SubscriptionState { name, waiting, oldest_at, dead_letters, gone_at } = state;
     let oldest = oldest_at.map(|at| format!(", the oldest of {}", local(at))).unwrap_or_default();
     let gone = gone_at.map(|at| format!("; its receiver answered 410 at {}", local(at))).unwrap_or_default();
-    let waiting = format_count(*waiting, "notice");
+    let waiting = format_count(*waiting, "webhook event");
     let dead = format_count(*dead_letters, "dead letter");
     format!("{name}  {}: {waiting} waiting{oldest}, {dead}{gone}", url.unwrap_or("not in tidings.toml"))
 }
 
 async fn dead_letters(config: &Config, name: &str, limit: u32, as_json: bool) -> anyhow::Result<bool> {
     let store = storage::open(&config.database_url).await?;
-    for notice in store.dead_notices(name, limit).await? {
+    let header = format!("{:<36}  TIME  TYPE  KEY  RESULT", "WEBHOOK EVENT");
+    print_list(&store.dead_notices(name, limit).await?, as_json, ("dead letters", &header), |notice| {
         if as_json {
-            anstream::println!("{}", json!(notice));
-        } else {
-            let DeadNotice { id, r#type: what, occurred_at, result, tries, data, .. } = notice;
-            let NoticeFact { tenant, digest_type, user, .. } = data;
-            let tried = format_count(tries.into(), "time");
-            let at = local(occurred_at);
-            anstream::println!("{id}  {at}  {what}  {tenant}/{digest_type}/{user}  tried {tried}, {result}");
+            return json!(notice).to_string();
         }
-    }
+        let DeadNotice { id, r#type: what, occurred_at, result, tries, data, .. } = notice;
+        let NoticeFact { tenant, digest_type, user, .. } = data;
+        let (at, tried) = (local(*occurred_at), format_count((*tries).into(), "time"));
+        format!("{id}  {at}  {what}  {tenant}/{digest_type}/{user}  tried {tried}, {result}")
+    });
     Ok(true)
 }
 

@@ -17,6 +17,7 @@ use crate::{
     commands::page::{self, PageOptions},
     error::UsageError,
     line_input::{self, LineRejection, LineReport},
+    phrases::local,
     storage,
 };
 
@@ -42,28 +43,28 @@ tidings consent.";
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = EXAMPLES)]
 pub enum SuppressionsCommand {
-    /// Lists suppressed addresses, the latest first
+    /// List suppressed addresses, latest first
     #[command(
         after_help = "Example: tidings suppressions list --tenant acme --json",
-        mut_arg("limit", |arg| arg.help("The largest number of addresses"))
+        mut_arg("limit", |arg| arg.help("Maximum number of addresses"))
     )]
     List {
         #[command(flatten)]
         filter: SuppressionFilter,
         #[command(flatten)]
         page: PageOptions<SuppressionPlace>,
-        /// Answer in JSON, one line each; the last line has the cursor, if another page follows
+        /// Print JSON, one line each; the last line has the cursor if another page follows
         #[arg(long)]
         json: bool,
     },
-    /// Suppresses an address; doing so twice changes nothing
+    /// Suppress an address; repeating it changes nothing
     #[command(after_help = "Example: tidings suppressions add ann@example.net --tenant acme --reason complaint \
         --why 'wrote to support, ticket 812'")]
     Add(SuppressionAddOptions),
-    /// Suppresses the addresses of another provider's list; importing twice changes nothing
+    /// Import a provider's suppression list; importing twice changes nothing
     #[command(after_help = format::HELP)]
     Import(ImportOptions),
-    /// Lets a tenant send to an address again; a new bounce or complaint suppresses the address again
+    /// Let a tenant send to an address again; a new bounce or complaint suppresses it again
     #[command(after_help = "Examples:\n  \
         tidings suppressions lift acme ann@example.net --why 'the mailbox works again, ticket 812'\n  \
         tidings suppressions lift acme ann@example.net --reason soft_bounces")]
@@ -84,7 +85,7 @@ pub struct SuppressionLiftOptions {
     only: Option<SuppressionReason>,
     #[command(flatten)]
     reason: OptionalReason,
-    /// Answer in JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -103,7 +104,7 @@ pub struct SuppressionAddOptions {
     suppressed: SuppressionReason,
     #[command(flatten)]
     reason: args::RequiredReason,
-    /// Answer in JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -122,12 +123,13 @@ pub(crate) async fn run(command: SuppressionsCommand, config: &Config) -> anyhow
 
 async fn list(config: &Config, filter: &SuppressionFilter, as_json: bool) -> anyhow::Result<bool> {
     let store = storage::open(&config.database_url).await?;
-    page::print_page(store.suppressions(filter).await?, as_json, |suppression| {
+    let header = "TENANT  ADDRESS  REASON AND TIME";
+    page::print_page(store.suppressions(filter).await?, as_json, ("suppressed addresses", header), |suppression| {
         let Suppression { tenant, address, reason, detail, at } = suppression;
         if as_json {
             json!(suppression).to_string()
         } else {
-            format!("{tenant}  {address}  {reason} since {at:.0}: {detail}")
+            format!("{tenant}  {address}  {reason} since {}: {detail}", local(*at))
         }
     });
     Ok(true)
@@ -147,7 +149,7 @@ async fn add(config: &Config, added: SuppressionAddOptions) -> anyhow::Result<bo
     let said = match (as_json, added) {
         (true, _) => json!({ "added": added }).to_string(),
         (false, true) => format!("suppressed: {reason}"),
-        (false, false) => format!("it was suppressed as {reason} already"),
+        (false, false) => format!("already suppressed: {reason}"),
     };
     anstream::println!("{said}");
     Ok(true)
@@ -180,10 +182,10 @@ pub struct ImportOptions {
     /// The tenant that must not mail the addresses
     #[arg(long, value_name = "TENANT", value_parser = args::parse_tenant)]
     tenant: String,
-    /// The origin of the list [default: the columns say it]
+    /// The format of the list [default: detected from its columns]
     #[arg(long, value_enum, value_name = "FORMAT")]
     format: Option<ListFormat>,
-    /// The reason of every row, for a list that does not say it
+    /// The reason for every row, for a list without reasons
     #[arg(long = "reason", value_name = "REASON")]
     all: Option<SuppressionReason>,
     #[command(flatten)]
@@ -249,7 +251,7 @@ impl SuppressionList {
         let address = address.map_err(|error| rejected(self.format.address(), format!("{written:?} {error}")))?;
         let tenant = value("tenant");
         if self.format == ListFormat::Tidings && !tenant.is_empty() && tenant != self.tenant {
-            return Err(rejected("tenant", format!("{tenant:?} is another tenant than --tenant {:?}", self.tenant)));
+            return Err(rejected("tenant", format!("{tenant:?} differs from --tenant {:?}", self.tenant)));
         }
         let reason = self.all.map_or_else(|| self.format.parse_reason(&value), |all| Ok(Some(all)));
         let reason = reason.map_err(|(field, problem)| rejected(field, problem))?;

@@ -6,6 +6,7 @@ use std::{
 };
 
 use anyhow::Context as _;
+use serde_json::json;
 use tidings_mail::render::{self, RenderedEmail, TemplateRenderer};
 use tidings_model::nearest_name;
 
@@ -14,14 +15,19 @@ use crate::{Config, config::ConfigProblem};
 /// The commands about templates.
 #[derive(Debug, clap::Subcommand)]
 pub enum TemplateCommand {
-    /// Lists the templates
-    List,
-    /// Renders a template with its sample
+    /// List the templates
+    #[command(after_help = "Example: tidings template list")]
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Render a template with its sample
     #[command(
         after_help = "Examples:\n  tidings template preview activity --out preview\n  tidings template preview activity --locale pt-BR"
     )]
     Preview {
-        /// The template, as `tidings template list` shows it
+        /// The template, from `tidings template list`
         name: String,
         /// Language (BCP 47)
         #[arg(long, value_name = "TAG")]
@@ -30,25 +36,29 @@ pub enum TemplateCommand {
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,
     },
-    /// Renders every template with its sample in every language, checks the words, and says what is wrong and what email clients
+    /// Render every template with its sample in every language, check the words, and report mistakes and what email clients
     /// do not support
-    Check,
+    #[command(after_help = "Example: tidings template check")]
+    Check {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 /// Returns `false` if the check finds a fault.
 pub(crate) fn run(command: TemplateCommand, config: &Config) -> anyhow::Result<bool> {
     let renderer = TemplateRenderer::new(config.templates.as_deref()).context("the templates cannot be read")?;
     match command {
-        TemplateCommand::List => {
-            for name in renderer.names() {
-                anstream::println!("{name}");
-            }
+        TemplateCommand::List { json: as_json } => {
+            let names = renderer.names();
+            anstream::println!("{}", if as_json { json!(names).to_string() } else { names.join("\n") });
             Ok(true)
         }
         TemplateCommand::Preview { name, locale, out } => {
             show_rendered(&renderer.preview(&name, locale.as_deref())?, out.as_deref()).map(|()| true)
         }
-        TemplateCommand::Check => Ok(check(&renderer, config)),
+        TemplateCommand::Check { json } => Ok(check(&renderer, config, json)),
     }
 }
 
@@ -57,7 +67,7 @@ pub(crate) fn show_rendered(mail: &RenderedEmail, out: Option<&Path>) -> anyhow:
         anstream::println!("{BOLD}{}{BOLD:#}\n\n{}", mail.subject, mail.text.trim_end());
         return Ok(());
     };
-    fs::create_dir_all(folder).with_context(|| format!("the folder {} cannot be made", folder.display()))?;
+    fs::create_dir_all(folder).with_context(|| format!("the folder {} cannot be created", folder.display()))?;
     for (name, part) in [("subject.txt", &mail.subject), ("body.html", &mail.html), ("body.txt", &mail.text)] {
         let file = folder.join(name);
         fs::write(&file, part).with_context(|| format!("{} cannot be written", file.display()))?;
@@ -83,11 +93,18 @@ pub(crate) fn words_of_nobody(renderer: &TemplateRenderer, config: &Config) -> V
     nobodys.map(of).collect()
 }
 
-fn check(renderer: &TemplateRenderer, config: &Config) -> bool {
+fn check(renderer: &TemplateRenderer, config: &Config, as_json: bool) -> bool {
     let nobodys = words_of_nobody(renderer, config);
     let nobodys =
         nobodys.into_iter().map(|ConfigProblem { place, problem, .. }| render::TemplateProblem { place, problem });
     let problems: Vec<_> = renderer.check_all().into_iter().chain(nobodys).collect();
+    if as_json {
+        let lines = |found: &[render::TemplateProblem]| -> Vec<_> {
+            found.iter().map(|found| json!({ "place": found.place, "problem": found.problem })).collect()
+        };
+        anstream::println!("{}", json!({ "problems": lines(&problems), "warnings": lines(&renderer.warnings()) }));
+        return problems.is_empty();
+    }
     for problem in &problems {
         anstream::eprintln!("{RED}{}{RED:#}: {}", problem.place, problem.problem);
     }
@@ -96,7 +113,7 @@ fn check(renderer: &TemplateRenderer, config: &Config) -> bool {
     }
     let names = renderer.names();
     if problems.is_empty() {
-        anstream::println!("{} templates are right: {}", names.len(), names.join(", "));
+        anstream::println!("{} templates are valid: {}", names.len(), names.join(", "));
     }
     problems.is_empty()
 }

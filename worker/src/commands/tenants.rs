@@ -19,12 +19,12 @@ use crate::{
 /// The commands.
 #[derive(Debug, clap::Subcommand)]
 pub enum TenantsCommand {
-    /// Ends a tenant: pauses it, revokes its tokens of the api, and erases each of its people
+    /// End a tenant: pause it, revoke its API tokens, and erase each of its people
     #[command(after_help = "Examples:\n  \
         tidings tenants end acme --why 'contract ended' --dry-run\n  \
         tidings tenants end acme --why 'contract ended'\n\n\
-        Stop the producers first, and take [tenant.acme] out of tidings.toml afterwards. The pause stays: what still comes \
-        goes nowhere. Suppressions go on holding. After a crash, run the command again.")]
+        Stop the producers first, and remove [tenant.acme] from tidings.toml afterwards. The pause stays: what still arrives \
+        is not sent. Suppressions still apply. After a crash, run the command again.")]
     End(TenantEndOptions),
 }
 
@@ -39,10 +39,10 @@ pub struct TenantEndOptions {
     /// Only count the people who would be erased
     #[arg(long)]
     dry_run: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long)]
     yes: bool,
-    /// Answer in JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -84,14 +84,14 @@ pub(crate) async fn run(TenantsCommand::End(options): TenantsCommand, config: &C
     })?;
     anstream::println!("{}", if as_json { json!(ended).to_string() } else { in_words(&tenant, &ended) });
     for name in tenants.iter().filter(|name| settings.tenants.contains_key(*name)) {
-        anstream::eprintln!("tidings.toml still has [tenant.{name}]: take it out, and restart workers and gateways");
+        anstream::eprintln!("tidings.toml still has [tenant.{name}]: remove it, and restart workers and gateways");
     }
     if ended.left > 0 || ended.pending > 0 {
-        anstream::eprintln!("something came meanwhile: stop the producers of {tenant}, then run the command again");
+        anstream::eprintln!("new data arrived meanwhile: stop the producers of {tenant}, then run the command again");
     }
     for folder in &ended.unreachable_archives {
         anstream::eprintln!(
-            "this machine does not have the archive {folder}, which may have lines about people of {tenant}: run the command where it is, \
+            "archive {folder} is not on this machine and may have lines about people of {tenant}: run the command where it is, \
              or forget the folder with tidings retention forget-archive if its files are gone"
         );
     }
@@ -103,7 +103,7 @@ fn in_words(tenant: &str, ended: &TenantEndResult) -> String {
     let counts = erased.counts();
     let lines: String = counts.map(|(name, count)| format!("\n  {}: {count}", name.replace('_', " "))).collect();
     format!(
-        "{tenant}: ended\n  people: {people}\n  tokens of the api: {tokens}{lines}\n\
+        "{tenant}: ended\n  people: {people}\n  API tokens: {tokens}{lines}\n\
          kept: the pause of the tenant, which `tidings resume --filter tenant={tenant}` ends; audit entries; ids, times and ends"
     )
 }
@@ -120,7 +120,7 @@ mod tests {
         let ended = TenantEndResult { people: 2, tokens: 1, erased, ..TenantEndResult::default() };
         let text = in_words("acme", &ended);
         assert!(
-            text.starts_with("acme: ended\n  people: 2\n  tokens of the api: 1\n  delivery events: 4\nkept: the pause"),
+            text.starts_with("acme: ended\n  people: 2\n  API tokens: 1\n  delivery events: 4\nkept: the pause"),
             "{text}"
         );
     }

@@ -12,7 +12,9 @@ use tidings_store::StoredToken;
 use crate::{
     Config,
     args::{OptionalReason, parse_future_time},
+    commands::page::print_list,
     error::UsageError,
+    phrases::local,
     storage,
 };
 
@@ -23,7 +25,7 @@ Examples:
   tidings tokens list --tenant acme
   tidings tokens revoke 0123456789abcdef --why 'it was in a log'
 
-The token is printed once, and the store has only a hash. A gateway refuses a revoked token within 10 seconds.";
+The token is printed once, and the store has only a hash. Gateways reject a revoked token within 10 seconds.";
 
 /// Stands for every tenant.
 const EVERY: &str = "*";
@@ -32,28 +34,28 @@ const EVERY: &str = "*";
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = EXAMPLES)]
 pub enum TokensCommand {
-    /// Makes a token and prints it, this once
+    /// Create a token and print it, once
     #[command(after_help = "Example: tidings tokens create --tenant acme --scope events:write --expires 90d")]
     Create(TokenCreateOptions),
-    /// Lists tokens with their scopes, state and last use, the latest first
+    /// List tokens with their scopes, state and last use, latest first
     #[command(after_help = "Example: tidings tokens list --tenant acme --json")]
     List {
         /// Only tokens of this tenant
         #[arg(long, value_name = "TENANT")]
         tenant: Option<String>,
-        /// Answer in JSON, one token a line
+        /// Print JSON, one token a line
         #[arg(long)]
         json: bool,
     },
-    /// Revokes a token for good
+    /// Revoke a token for good
     #[command(after_help = "Example: tidings tokens revoke 0123456789abcdef --why 'it was in a log'")]
     Revoke {
-        /// The id: what stands between `tdg_` and the next `_`
+        /// The id: the part between `tdg_` and the next `_`
         #[arg(value_name = "ID")]
         id: String,
         #[command(flatten)]
         reason: OptionalReason,
-        /// Answer in JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
@@ -68,15 +70,15 @@ pub struct TokenCreateOptions {
     /// A permission; may be repeated
     #[arg(long = "scope", value_name = "SCOPE", required = true)]
     scopes: Vec<TokenScope>,
-    /// The end: a time as in RFC 3339, or a span from now as in `90d` [default: none]
+    /// Expiry: an RFC 3339 timestamp, or a span from now such as `90d` [default: none]
     #[arg(long, value_name = "TIME", value_parser = parse_future_time)]
     expires: Option<Timestamp>,
-    /// The use of the token, for the list
+    /// What the token is for, as shown by `list`
     #[arg(long, value_name = "TEXT", default_value = "")]
     note: String,
     #[command(flatten)]
     reason: OptionalReason,
-    /// Answer in JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -99,7 +101,7 @@ async fn create(config: &Config, created: TokenCreateOptions) -> anyhow::Result<
     }
     scopes.sort_unstable();
     scopes.dedup();
-    let token = ApiToken::generate().context("the system's source of randomness does not answer")?;
+    let token = ApiToken::generate().context("cannot read random bytes from the system")?;
     let now = Timestamp::now();
     let record = TokenRecord {
         id: token.id().to_owned(),
@@ -119,7 +121,7 @@ async fn create(config: &Config, created: TokenCreateOptions) -> anyhow::Result<
         anstream::println!("{}", json!({"token": token.reveal(), "id": record.id, "expires_at": record.expires_at}));
     } else {
         anstream::println!("{}", token.reveal());
-        anstream::eprintln!("keep it now: it is not shown again; `tidings tokens revoke {}` ends it", record.id);
+        anstream::eprintln!("store it now: it is not shown again; `tidings tokens revoke {}` revokes it", record.id);
     }
     Ok(true)
 }
@@ -127,9 +129,10 @@ async fn create(config: &Config, created: TokenCreateOptions) -> anyhow::Result<
 async fn list(config: &Config, tenant: Option<&str>, as_json: bool) -> anyhow::Result<bool> {
     let store = storage::open(&config.database_url).await?;
     let now = Timestamp::now();
-    for token in store.tokens(tenant).await? {
-        anstream::println!("{}", if as_json { json!(token).to_string() } else { in_words(&token, now) });
-    }
+    let header = "ID  TENANT  SCOPES  CREATED, EXPIRY, LAST USE  NOTE";
+    print_list(&store.tokens(tenant).await?, as_json, ("tokens", header), |token| {
+        if as_json { json!(token).to_string() } else { in_words(token, now) }
+    });
     Ok(true)
 }
 
@@ -137,15 +140,15 @@ fn in_words(token: &TokenRecord, now: Timestamp) -> String {
     let TokenRecord { id, tenant, scopes, note, created_at, created_by, expires_at, revoked_at, last_used_on } = token;
     let scopes: Vec<_> = scopes.iter().map(|scope| scope.name()).collect();
     let end = match (token.state(now), expires_at, revoked_at) {
-        (TokenState::Revoked, _, Some(at)) => format!("revoked {at:.0}"),
-        (TokenState::Expired, Some(at), _) => format!("expired {at:.0}"),
-        (_, Some(at), _) => format!("expires {at:.0}"),
+        (TokenState::Revoked, _, Some(at)) => format!("revoked {}", local(*at)),
+        (TokenState::Expired, Some(at), _) => format!("expired {}", local(*at)),
+        (_, Some(at), _) => format!("expires {}", local(*at)),
         _ => "does not expire".to_owned(),
     };
     let used = last_used_on.map_or_else(|| "never used".to_owned(), |day| format!("last used {day}"));
     let tenant = tenant.as_deref().unwrap_or(EVERY);
     let note = if note.is_empty() { String::new() } else { format!("  {note}") };
-    format!("{id}  {tenant}  {}  by {created_by} {created_at:.0}, {end}, {used}{note}", scopes.join(" "))
+    format!("{id}  {tenant}  {}  by {created_by} {}, {end}, {used}{note}", scopes.join(" "), local(*created_at))
 }
 
 async fn revoke(config: &Config, id: &str, reason: OptionalReason, as_json: bool) -> anyhow::Result<bool> {
@@ -156,8 +159,8 @@ async fn revoke(config: &Config, id: &str, reason: OptionalReason, as_json: bool
     let said = match &before {
         _ if as_json => json!({"revoked": before.as_ref().is_some_and(|token| token.revoked_at.is_none())}).to_string(),
         None => format!("there is no token {id}; see tidings tokens list"),
-        Some(TokenRecord { revoked_at: Some(at), .. }) => format!("it was revoked already, {at:.0}"),
-        Some(_) => "revoked; gateways refuse it within 10 seconds".to_owned(),
+        Some(TokenRecord { revoked_at: Some(at), .. }) => format!("already revoked at {}", local(*at)),
+        Some(_) => "revoked; gateways reject it within 10 seconds".to_owned(),
     };
     anstream::println!("{said}");
     Ok(before.is_some())

@@ -30,17 +30,17 @@ use crate::{
 /// The commands.
 #[derive(Debug, clap::Subcommand)]
 pub enum WebhooksCommand {
-    /// Sends a signed sample of each kind to the real route, and says what became of it
+    /// Send a signed sample of each kind to the real route, and show the result
     #[command(after_help = "Examples:\n  \
         tidings webhooks test mailgun\n  \
         tidings webhooks test own --url http://127.0.0.1:8080 --json\n  \
         tidings send --tenant acme --to me@acme.example --key test-webhooks --template welcome\n  \
         tidings webhooks test mailgun --tenant acme --message test-webhooks\n\n\
-        The samples are about a message that does not exist, so that they change no recipient. With --message they are about a test \
-        message: a single message whose key begins with `test`. Its address is suppressed then; the answer says how to lift that.\n\n\
-        Amazon SES and SendGrid sign with keys of their own. Of them the command shows that the route answers and refuses an \
-        unsigned sample, and for SES that the server with the certificates of SNS can be reached from here. Use the test of the \
-        provider's own pages for the rest.\n\n\
+        The samples are about a message that does not exist, so they change no recipient. With --message, they are about a test \
+        message: a single message whose key begins with `test`. This suppresses its address; the output shows how to lift that.\n\n\
+        Amazon SES and SendGrid sign with keys of their own. For them, the command checks that the route rejects an \
+        unsigned sample, and for SES that the server with the certificates of SNS can be reached from here. Test the rest \
+        from the provider's own pages.\n\n\
         Exit codes: 0 each sample was answered as expected, 1 one was not, 2 wrong usage.")]
     Test(WebhookTestOptions),
 }
@@ -64,13 +64,13 @@ pub struct WebhookTestOptions {
     /// The address of the gateway [default: that of the configuration]
     #[arg(long, value_name = "URL")]
     url: Option<Url>,
-    /// Reports about this single message, whose key begins with `test`, instead of one that does not exist
+    /// Report about this single message, whose key begins with `test`, instead of one that does not exist
     #[arg(long, value_name = "KEY", requires = "tenant")]
     message: Option<String>,
     /// The tenant of the message
     #[arg(long, value_name = "TENANT", requires = "message")]
     tenant: Option<String>,
-    /// Answer in JSON, one line for each sample
+    /// Print JSON, one line for each sample
     #[arg(long)]
     json: bool,
 }
@@ -120,7 +120,7 @@ fn webhook<'a>(config: &'a Config, name: &str) -> anyhow::Result<(&'a RelayConfi
     })?;
     let hook = relay.webhook().map_err(|unset| ConfigError::Wrong(vec![unset]))?.ok_or_else(|| {
         let key = if relay.provider() == Provider::Ses { "topic_arn" } else { "webhook_secret_env" };
-        UsageError(format!("[relay.{name}] has no webhook; write {key}, and see docs/delivery.md"))
+        UsageError(format!("[relay.{name}] has no webhook; set {key}, and see docs/delivery.md"))
     })?;
     Ok((relay, hook))
 }
@@ -174,7 +174,7 @@ impl WebhookTestTarget<'_> {
             return Ok(line(false, Some(status), format!("expected {expected}; {}", remedy(status))));
         }
         let (ok, becomes) = match sample.expected {
-            Expected::Refused => (true, "refused, as it must be".to_owned()),
+            Expected::Refused => (true, "rejected, as expected".to_owned()),
             Expected::DeadLetter => self.find_dead_letter(sample).await?,
             Expected::Event(_) if self.exists => {
                 let recorded = self.store.delivery_events(self.message).await?;
@@ -207,7 +207,7 @@ const ELSEWHERE: &str =
 const fn remedy(status: u16) -> &'static str {
     match status {
         401 => "the gateway serves no webhook of this relay, or has another secret",
-        404 => "no gateway of Tidings answers there",
+        404 => "no Tidings gateway responds there",
         429 | 503 => "the gateway or its database is busy: try again",
         _ => "a proxy may answer instead of the gateway",
     }
@@ -240,8 +240,8 @@ async fn summarize_effects(
             provider.name()
         ));
     }
-    let letters = "Left: two dead letters, which go with their age.";
-    let Some(before) = message else { return Ok(format!("No recipient was touched. {letters}")) };
+    let letters = "Left: two dead letters, which retention deletes.";
+    let Some(before) = message else { return Ok(format!("No recipient was changed. {letters}")) };
     let after = store.message(before.id).await?.map_or(before.state, |message| message.state);
     let tenant = before.origin.tenant();
     let reasons = store.suppression_reasons(tenant, &before.envelope_to).await?;
@@ -278,7 +278,7 @@ mod tests {
     fn a_relay_without_a_webhook_is_wrong_usage_with_the_remedy() {
         let mailgun = config("provider = \"mailgun\"");
         let said = webhook(&mailgun, "m").unwrap_err().to_string();
-        assert!(said.contains("[relay.m] has no webhook; write webhook_secret_env"), "{said}");
+        assert!(said.contains("[relay.m] has no webhook; set webhook_secret_env"), "{said}");
         assert!(webhook(&mailgun, "x").unwrap_err().to_string().contains("there is no relay \"x\"; there are: "));
         let unset = config("provider = \"mailgun\"\nwebhook_secret_env = \"M_WEBHOOK\"");
         assert!(webhook(&unset, "m").unwrap_err().to_string().contains("is not set"));

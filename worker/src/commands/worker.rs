@@ -6,12 +6,12 @@ use crate::{Config, registration::PatchMode, signals::until_signalled, worker};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  tidings worker                  runs until SIGTERM or Ctrl-C
-  tidings worker --hold-patches   replaces a worker of an earlier version, and keeps the way back open";
+  tidings worker                  run until SIGTERM or Ctrl-C
+  tidings worker --hold-patches   replace a worker of an earlier version, and keep the way back open";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct WorkerArgs {
-    /// Orders the steps of each digest as earlier versions do, so that their workers can go on with it. Use this while you
+    /// Order the steps of each digest as earlier versions do, so their workers can continue it. Use this while you
     /// replace workers of an earlier version, and restart without it when no earlier worker will run again
     #[arg(long)]
     hold_patches: bool,

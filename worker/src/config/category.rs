@@ -136,7 +136,7 @@ fn resolve_section(
     let title = raw.title.as_ref().map(|title| ("title", checks.place_of(title)));
     let priority = raw.priority.as_ref().map(|priority| ("priority", checks.place_of(priority)));
     for (key, place) in title.into_iter().chain(priority) {
-        let problem = "is that of the section; remove this key, or `section`";
+        let problem = "comes from the section; remove this key, or `section`";
         checks.report(ConfigProblem::new(place, format!("{table}.{key}"), problem));
     }
     let head = checks.text(&format!("{table}.section"), Some(section), |name| match all.get(name) {

@@ -218,7 +218,7 @@ impl<'a> Checks<'a> {
     /// An entry `*` looks like a wildcard, but would only be a name.
     pub fn report_star(&mut self, table: &str, name: &str, place: String, instead: &str) {
         if name == "*" {
-            let problem = format!("does not stand for all of them; {instead}");
+            let problem = format!("is not a wildcard; {instead}");
             self.report(ConfigProblem::new(place, format!("{table}.\"*\""), problem));
         }
     }

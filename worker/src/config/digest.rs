@@ -35,7 +35,7 @@ table! {
     pub(super) struct RawDigest for digest: DigestSettings, read() {
         was: apart(RawList), shown None;
         cadence: text(parse_cadence);
-        delay: entries(words::parse_duration, "what `delay` does not name waits as `cadence` says"),
+        delay: entries(words::parse_duration, "categories without a `delay` wait as `cadence` says"),
             shown category::current_entries(&digest.delay, digest).collect::<BTreeMap<_, _>>().show();
         send_first: text(words::parse_duration);
         throttle: text(words::parse_duration);
@@ -190,7 +190,7 @@ fn parse_undo(text: &str) -> Result<Duration, String> {
 /// inactive.
 fn check_adapt(adapt: bool, track: TrackingSettings) -> Result<bool, String> {
     if adapt && !track.opens {
-        return Err("needs counted openings: without them nobody is known to have stopped reading; write `track = [\"opens\"]`, \
+        return Err("needs counted opens to detect recipients who have stopped reading; write `track = [\"opens\"]`, \
                     or `[\"opens\", \"clicks\"]`"
             .to_owned());
     }

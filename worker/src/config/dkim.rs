@@ -260,7 +260,7 @@ impl DkimConfig {
 }
 
 /// Seen with `Mail::DKIM` 1.20230212 and jdkim 0.5.
-const ED25519_ALONE: &str = "is an Ed25519 key, which many receivers do not know, so that they find no signature; sign with an RSA key, and \
+const ED25519_ALONE: &str = "is an Ed25519 key, which many receivers do not support, so they find no signature; sign with an RSA key, and \
                              name this one with second_selector and second_key_file";
 
 fn unreadable_key(error: &io::Error) -> String {

@@ -51,7 +51,7 @@ impl NetworkEndpoint {
             EndpointTransport::Tls => format!("{address}, TLS"),
             EndpointTransport::ThisMachine => format!("{address}, this machine"),
             EndpointTransport::InClear(words) => format!("{address}, in clear by {words}"),
-            EndpointTransport::Unsaid { .. } => format!("{address}, without words for it"),
+            EndpointTransport::Unsaid { .. } => format!("{address}, no TLS setting"),
         };
         (self.key.clone(), words)
     }
@@ -96,9 +96,10 @@ impl NetworkEndpoint {
             PostgresTransport::Tls => EndpointTransport::Tls,
             PostgresTransport::InClear => EndpointTransport::InClear("sslmode=disable".to_owned()),
             PostgresTransport::TlsByDefault => EndpointTransport::Unsaid {
-                remedy: "has no sslmode, so that Tidings demands TLS and takes any certificate; add sslmode=verify-full, or \
-                         sslmode=disable if everyone on the way may read and change what goes there"
-                    .to_owned(),
+                remedy:
+                    "has no sslmode, so Tidings requires TLS and takes any certificate; add sslmode=verify-full, or \
+                         sslmode=disable if anyone on the network path may read and change the data"
+                        .to_owned(),
                 is_refused: false,
             },
         };
@@ -121,7 +122,7 @@ impl NetworkEndpoint {
             EndpointTransport::InClear(words)
         } else {
             let remedy = format!(
-                "serves other machines in clear, and everyone on the way could read and change what goes through: listen on 127.0.0.1 \
+                "serves other machines in clear, so anyone on the network path could read and change the data: listen on 127.0.0.1 \
                  behind a proxy with TLS, or add {words} if you accept that"
             );
             EndpointTransport::Unsaid { remedy, is_refused }
@@ -137,6 +138,6 @@ impl NetworkEndpoint {
 }
 
 pub(super) fn no_tls(text: &str) -> Result<(), String> {
-    let right = "is not \"none\", the one word here: a proxy in front has TLS, not Tidings";
+    let right = "must be \"none\": TLS is up to the proxy in front, not to Tidings";
     (text == NONE).then_some(()).ok_or_else(|| right.to_owned())
 }

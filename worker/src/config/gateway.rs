@@ -33,7 +33,7 @@ const MEBIBYTE: usize = 1 << 20;
 const TENANT_CLAIM: &str = "tenant";
 const ISSUER: &str = "the issuer's URL as the claim iss has it, for example \"https://login.acme.example\"";
 const AUDIENCE: &str =
-    "the name of this api that access tokens have in aud, for example \"https://tidings.acme.example\"";
+    "the name of this API in the claim aud of access tokens, for example \"https://tidings.acme.example\"";
 
 table! {
     /// The keys of `[gateway]`.
@@ -142,7 +142,7 @@ impl GatewayConfig {
         let public_url = self.pages.public_url.as_ref().filter(|url| url.starts_with("https:"))?;
         self.trusted_proxies.0.is_empty().then(|| {
             let problem = format!(
-                "is empty, and a proxy serves {public_url}: all recipients are one client, and share its limit of requests; write the \
+                "is empty, but a proxy serves {public_url}: all recipients count as one client and share its rate limit; write the \
                  proxy's network, for example [\"127.0.0.1\"]"
             );
             self.problem("gateway.trusted_proxies", problem)
@@ -193,7 +193,7 @@ fn public_url(text: &str) -> Result<String, String> {
         return Err(format!("has a user or password, which every recipient would see; {right}"));
     }
     if url.query().is_some() || url.fragment().is_some() {
-        return Err(format!("has a query or fragment, and the links' paths come behind the address; {right}"));
+        return Err(format!("has a query or fragment, but the links append their path to the address; {right}"));
     }
     secure(&url).map_err(|fault| format!("{fault}; {right}"))?;
     short(url.as_str().trim_end_matches('/'))
@@ -229,7 +229,7 @@ fn secure(url: &Url) -> Result<(), String> {
     match url.scheme() {
         "https" => Ok(()),
         "http" if url.host_str().is_some_and(is_loopback) => Ok(()),
-        "http" => Err("is not https, so that everyone on the way could read the links".to_owned()),
+        "http" => Err("is not https, so anyone on the network path could read the links".to_owned()),
         other => Err(format!("{other:?} is not https")),
     }
 }
@@ -267,7 +267,7 @@ fn issuer_url(text: &str) -> Result<String, String> {
     match url.scheme() {
         "https" => parse_id(text, ISSUER),
         "http" if url.host_str().is_some_and(is_loopback) => parse_id(text, ISSUER),
-        _ => Err(format!("is not https, so that anyone on the way could replace the keys; write {ISSUER}")),
+        _ => Err(format!("is not https, so anyone on the network path could replace the keys; write {ISSUER}")),
     }
 }
 

@@ -339,7 +339,7 @@ fn parse_address(url: &str, token: Option<TokenSource>) -> Result<Address, Strin
 fn parse_provider(text: &str) -> Result<Provider, String> {
     Provider::named(text).ok_or_else(|| {
         let names: Vec<_> = Provider::ALL.iter().map(|provider| provider.name()).collect();
-        format!("is not a provider that Tidings knows; write one of {}", names.join(", "))
+        format!("is not a supported provider; write one of {}", names.join(", "))
     })
 }
 
@@ -379,9 +379,7 @@ fn other_relay(text: &str, own: &str, has_webhook: bool) -> Result<String, Strin
         );
     }
     if text == own {
-        return Err(
-            "is the relay itself, whose messages its webhook reports about in any case; leave it out".to_owned()
-        );
+        return Err("is the relay itself, whose messages its webhook always reports about; leave it out".to_owned());
     }
     parse_identifier(text, "\"ses\"")
 }

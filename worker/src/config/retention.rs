@@ -46,7 +46,7 @@ table! {
 impl RawRetention {
     pub fn check(&self, inbox: Duration, adapts: bool, checks: &mut Checks<'_>) -> RetentionConfig {
         let settings = retention::RetentionLimits { inbox, ..retention::RetentionLimits::default() };
-        let mut retention = RetentionConfig { settings, at: Time::constant(3, 30, 0, 0) };
+        let mut retention = RetentionConfig { settings, at: tidings_model::retention::DEFAULT_TIME };
         self.read("retention", &mut retention, checks, adapts);
         retention
     }
@@ -74,7 +74,7 @@ pub(super) fn short_retention<'a>(
         let open = digest.cadence.longest_window().unsigned_abs() + waits;
         (open > kept).then(|| {
             let problem = format!(
-                "is shorter than a window of [{table}] may be open, so that an event which comes again is a new one there; write \"{}d\" or \
+                "is shorter than a window of [{table}] may be open, so a repeated event would count as new there; write \"{}d\" or \
                  more",
                 open.as_secs().div_ceil(DAY)
             );

@@ -59,8 +59,8 @@ pub(super) fn is_exposed(file: &Path) -> bool {
 pub(crate) fn database_url(text: &str) -> Result<SecretUrl, String> {
     let right = "write \"sqlite://path/to/tidings.db\" or \"postgres://user:password@host/database\"";
     if has_several_hosts(text) {
-        return Err("names several hosts, and Tidings connects to one host: name there what follows the primary, such as HAProxy, a \
-                    virtual address, or the endpoint of a provider"
+        return Err("names several hosts, but Tidings connects to one host: name an endpoint that follows the primary, such as HAProxy, a \
+                    virtual address, or your provider's endpoint"
             .to_owned());
     }
     let url = Url::parse(text).map_err(|error| format!("is not a URL ({error}); {right}"))?;

@@ -232,7 +232,7 @@ impl StreamsConfig {
             return None;
         }
         let problem = format!(
-            "digests and single messages share the relay {relay:?} and the sender domain {shared}, so that complaints about \
+            "digests and single messages share the relay {relay:?} and the sender domain {shared}, so complaints about \
              digests harm single messages; add [relay.NAME] with a url, and [stream.transactional] with relays = [\"NAME\"] \
              and from = \"Acme <hello@mail.{shared}>\""
         );

@@ -22,7 +22,7 @@ use super::{
 
 const NAME_CHARS: usize = 64;
 const NAME: &str = "write a name of a-z, 0-9, - and _, for example \"crm\"";
-const URL: &str = "write for example \"https://app.example.com/tidings/notices\"";
+const URL: &str = "write for example \"https://app.example.com/tidings/events\"";
 const VARIABLE: &str = "\"TIDINGS_SUBSCRIBE_SECRET\"";
 
 #[derive(Debug, Deserialize)]
@@ -32,7 +32,7 @@ pub(super) struct RawSubscribe {
     url: RawText,
     events: RawList,
     tenant: RawText,
-    r#type: RawText,
+    digest_type: RawText,
     secret_env: RawText,
     was: RawList,
 }
@@ -65,7 +65,7 @@ pub(super) fn check_subscriptions(
 }
 
 fn check_one(table: &Spanned<RawSubscribe>, checks: &mut Checks<'_>) -> Option<WebhookSubscription> {
-    let RawSubscribe { name, url, events, tenant, r#type, secret_env, was } = table.as_ref();
+    let RawSubscribe { name, url, events, tenant, digest_type, secret_env, was } = table.as_ref();
     let has_events = events.as_ref().is_some_and(|events| !events.as_ref().is_empty());
     for (key, is_there, right) in [
         ("name", name.is_some(), NAME.to_owned()),
@@ -81,7 +81,7 @@ fn check_one(table: &Spanned<RawSubscribe>, checks: &mut Checks<'_>) -> Option<W
     let url = checks.text("subscribe.url", url.as_ref(), |text| ServiceUrl::parse_url(text, URL));
     let events = checks.each("subscribe.events", events.as_ref(), notice_type);
     let tenant = optional_id("tenant", tenant.as_ref(), checks);
-    let digest_type = optional_id("type", r#type.as_ref(), checks);
+    let digest_type = optional_id("digest_type", digest_type.as_ref(), checks);
     let (secret_env, secrets) =
         checks.secret_of("subscribe.secret_env", secret_env.as_ref()?, VARIABLE, parse_secrets)?;
     let events: BTreeSet<_> = events?.into_iter().collect();
@@ -110,7 +110,7 @@ pub(crate) fn show_subscription(subscription: &WebhookSubscription) -> ConfigVal
         ("url", subscription.url.url().as_str().show()),
         ("events", Some(ConfigValue::List(text_list(subscription.events.iter().map(|event| event.name()))))),
         ("tenant", subscription.tenant.show()),
-        ("type", subscription.digest_type.show()),
+        ("digest_type", subscription.digest_type.show()),
         ("secret_env", subscription.secret_env.show()),
         ("was", unless_empty(text_list(&subscription.was))),
     ]))

@@ -82,8 +82,8 @@ fn remedy(failure: &ConnectFailure, options: &ConnectionOptions) -> &'static str
 
 pub(crate) fn no_namespace(namespace: &str) -> String {
     format!(
-        "Temporal has no namespace {namespace}; make it with `temporal operator namespace create -n {namespace} --retention 72h`, or \
-         name another in TEMPORAL_NAMESPACE. Temporal keeps what closed for the retention, and `tidings recover` reads it: 72 hours \
+        "Temporal has no namespace {namespace}; create it with `temporal operator namespace create -n {namespace} --retention 72h`, or \
+         name another in TEMPORAL_NAMESPACE. `tidings recover` reads closed workflows, which Temporal keeps that long: 72 hours \
          outlast a weekend"
     )
 }

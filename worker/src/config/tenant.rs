@@ -162,9 +162,9 @@ pub(super) fn check_tenants(
     checks: &mut Checks<'_>,
 ) -> Option<BTreeMap<String, TenantConfig>> {
     let checked = tenants.iter().map(|(name, raw)| {
-        checks.report_star("tenant", name, checks.place_of(raw), "the general tables are those of every tenant");
+        checks.report_star("tenant", name, checks.place_of(raw), "the general tables apply to every tenant");
         if let Err(invalid) = Key::new(name.clone(), "t".to_owned(), "u".to_owned()) {
-            let problem = format!("is no tenant of an event: {}; rename the table", invalid.problem);
+            let problem = format!("is not a valid tenant: {}; rename the table", invalid.problem);
             checks.report_at(raw, format!("tenant.{}", name.escape_debug()), problem);
         }
         Some((name.clone(), raw.as_ref().check(name, general, checks)?))
@@ -193,7 +193,7 @@ fn parse_colour(text: &str) -> Result<BrandColour, String> {
     if contrast < BrandColour::LEAST_CONTRAST {
         let least = BrandColour::LEAST_CONTRAST;
         return Err(format!(
-            "has a contrast of {contrast:.1} to the white text on it, and {least} is the least; write a darker colour"
+            "has a contrast of {contrast:.1} to its white text, below the minimum of {least}; write a darker colour"
         ));
     }
     Ok(colour)

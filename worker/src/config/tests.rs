@@ -210,13 +210,10 @@ fn a_former_key_is_an_error_that_names_todays() {
 fn an_error_about_pages_and_counting_names_its_remedy() {
     for (text, said) in [
         ("[digest.a]\ncadence = \"instant\"\nundo = \"61m\"", "digest.a.undo = \"61m\": is longer than 1h; write for"),
-        (
-            "[digest.a]\ncadence = \"instant\"\nadapt = true",
-            "digest.a.adapt = \"true\": needs counted openings: without",
-        ),
+        ("[digest.a]\ncadence = \"instant\"\nadapt = true", "digest.a.adapt = \"true\": needs counted opens to detect"),
         (
             "[digest.a]\ncadence = \"instant\"\nadapt = true\ntrack = [\"clicks\"]",
-            "digest.a.adapt = \"true\": needs counted openings: without them nobody is known",
+            "digest.a.adapt = \"true\": needs counted opens to detect",
         ),
         (
             "[digest.a]\ncadence = \"instant\"\nadapt = true\ntrack = [\"opens\"]\n[retention]\nmessages = \"30d\"",
@@ -237,7 +234,7 @@ fn an_error_about_pages_and_counting_names_its_remedy() {
         ("[digest.a]\ncadence = \"instant\"\ntitle = \" \"", "digest.a.title = \" \": is empty; leave the key out"),
         (
             "[tenant.acme]\ncolour = \"#ffee00\"",
-            "tidings.toml:2: tenant.acme.colour = \"#ffee00\": has a contrast of 1.2 to the white text on it",
+            "tidings.toml:2: tenant.acme.colour = \"#ffee00\": has a contrast of 1.2 to its white text",
         ),
         ("[tenant.acme]\ncolour = \"blue\"", "tidings.toml:2: tenant.acme.colour = \"blue\": "),
         ("[tenant.acme]\nlogo_url = \"http://a.example/x.png\"", "\"http\" is not https, which pages need"),

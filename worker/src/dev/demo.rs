@@ -33,11 +33,11 @@ pub(super) async fn run(config: &Config, mailbox: &Mailbox) -> anyhow::Result<()
     let account = wait_for_emails(config, mailbox, &emitted).await?;
     if account.open.is_empty() {
         let DemoReconciliation { events, digests, mails, .. } = account;
-        println!("{events} events in, {digests} digests out, {mails} mails: they account for every event.");
+        println!("{events} events in, {digests} digests out, {mails} emails: they account for every event.");
         return Ok(());
     }
     let lines: Vec<_> = account.open.iter().map(|(key, problem)| format!("  {key}: {problem}")).collect();
-    bail!("after {} s the mails do not account for every event:\n{}", DEADLINE.as_secs(), lines.join("\n"))
+    bail!("after {} s the emails do not account for every event:\n{}", DEADLINE.as_secs(), lines.join("\n"))
 }
 
 /// Shifts all times so the last event has just happened. Each run has its own tenant, because the ledger
@@ -64,7 +64,7 @@ async fn emit(config: &Config, events: Vec<v1::Event>) -> anyhow::Result<BTreeMa
         let key = Key::new(event.tenant.clone(), event.digest.clone(), event.user.clone())?;
         *emitted.entry(key).or_default() += 1;
     }
-    try_join_all(events.into_iter().map(|event| client.emit(event))).await.context("a sample event was refused")?;
+    try_join_all(events.into_iter().map(|event| client.emit(event))).await.context("a sample event was rejected")?;
     Ok(emitted)
 }
 
@@ -136,14 +136,14 @@ fn accounts_for(events: u64, digests: &[&DigestRecord], mails: &[EmailSummary]) 
         }
         let ours: Vec<_> = mails.iter().filter(|mail| mail.digest_id.as_ref() == Some(&id)).collect();
         if ours.is_empty() || ours.len() > 1 + digest.ambiguous as usize {
-            return Err(format!("digest {id} has {} mails", ours.len()));
+            return Err(format!("digest {id} has {} emails", ours.len()));
         }
         if let Some(wrong) = ours.iter().find(|mail| mail.events != Some(digest.items)) {
-            return Err(format!("digest {id} has {} events, its mail says {:?}", digest.items, wrong.events));
+            return Err(format!("digest {id} has {} events, but its email has {:?}", digest.items, wrong.events));
         }
         mailed += digest.items;
     }
-    if mailed == events { Ok(()) } else { Err(format!("{mailed} of {events} events are in a mail")) }
+    if mailed == events { Ok(()) } else { Err(format!("{mailed} of {events} events are in an email")) }
 }
 
 #[cfg(test)]
@@ -224,9 +224,9 @@ mod tests {
             (&[digest(1, 2, Some(DigestOutcome::Sent))], &[mail(1, 2)], "2 of 3 events"),
             (&[digest(1, 3, None)], &[mail(1, 3)], "is claimed"),
             (&[digest(1, 3, Some(DigestOutcome::Failed))], &[], "is failed"),
-            (&sent, &[], "0 mails"),
-            (&sent, &[mail(1, 3), mail(1, 3)], "2 mails"),
-            (&sent, &[mail(1, 2)], "its mail says Some(2)"),
+            (&sent, &[], "0 emails"),
+            (&sent, &[mail(1, 3), mail(1, 3)], "2 emails"),
+            (&sent, &[mail(1, 2)], "its email has Some(2)"),
         ] {
             let found = open(ledger, mails).expect("nothing was found");
             assert!(found.contains(problem), "{found}");

@@ -112,9 +112,9 @@ enum EmailLoadError {
 impl IntoResponse for EmailLoadError {
     fn into_response(self) -> Response {
         match self {
-            Self::Mail => (StatusCode::NOT_FOUND, "no such mail, or no such part\n").into_response(),
+            Self::Mail => (StatusCode::NOT_FOUND, "no such email, or no such part\n").into_response(),
             Self::Unreadable(error) => {
-                (StatusCode::INTERNAL_SERVER_ERROR, format!("the mail cannot be read: {error}\n")).into_response()
+                (StatusCode::INTERNAL_SERVER_ERROR, format!("the email cannot be read: {error}\n")).into_response()
             }
         }
     }

@@ -103,7 +103,7 @@ async fn receive(
     Ok(match mailbox.store_email(&mail).await {
         Ok(_) => "250 2.0.0 kept\r\n",
         Err(error) => {
-            tracing::warn!(%error, "the mail sink could not write a mail");
+            tracing::warn!(%error, "the mail sink could not write an email");
             "452 4.3.1 could not be written\r\n"
         }
     })

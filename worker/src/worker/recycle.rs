@@ -63,13 +63,13 @@ pub async fn run(
             // slots and a thread, and would still report it to the server. This is fixed once `Worker::run`
             // unregisters the worker itself.
             if let Err(error) = client.connection().workers().finalize_unregister(name) {
-                tracing::warn!(%error, "part of an ended worker stays in memory");
+                tracing::warn!(%error, "worker leaked memory after shutdown");
             }
             Ok(())
         };
         ending.push(end.boxed_local());
         if !shutdown.is_cancelled() {
-            tracing::info!(task_queue = options.task_queue, activities, "a new worker takes over");
+            tracing::info!(task_queue = options.task_queue, activities, "worker replaced");
         }
     }
     ending.try_collect::<()>().await?;

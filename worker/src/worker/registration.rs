@@ -168,9 +168,9 @@ impl ActivityInboundInterceptor for ActivityFailureLogger {
         let done = next.run(input).inspect(move |done| {
             if let Err(ActivityError::Application(failure)) = done {
                 let next = if failure.is_non_retryable() {
-                    "the workflow waits for you, and tries it again within an hour"
+                    "activity failed; the workflow waits for an operator and retries within an hour"
                 } else {
-                    "Temporal tries it again"
+                    "activity failed; Temporal will retry it"
                 };
                 tracing::warn!(alert = %AlertName::ActivityFailed, activity, attempt, why = %failure, "{next}");
             }

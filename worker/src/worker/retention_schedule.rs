@@ -51,7 +51,7 @@ impl RetentionSchedule<'_> {
         loop {
             self.ensure_at_last(client).await;
             if let Err(error) = self.delete_abandoned(client).await {
-                tracing::warn!(error = in_words(&error), "schedules of upkeep of other task queues may be left");
+                tracing::warn!(error = in_words(&error), "cannot delete retention schedules of other task queues");
             }
             sleep(AGAIN).await;
         }
@@ -77,7 +77,7 @@ impl RetentionSchedule<'_> {
                 continue;
             }
             abandoned.delete(DeleteScheduleOptions::default()).instrument(call_span("delete_schedule", id)).await?;
-            tracing::info!(schedule = id, "deleted the schedule of upkeep of a task queue that no worker serves");
+            tracing::info!(schedule = id, "deleted the retention schedule of a task queue without workers");
         }
         Ok(())
     }
@@ -88,7 +88,7 @@ impl RetentionSchedule<'_> {
             tracing::error!(
                 alert = %AlertName::UpkeepUnscheduled,
                 %error,
-                "nothing that is too old is deleted at night; the worker tries again in {} s",
+                "retention schedule missing: old data will not be deleted; retrying in {} s",
                 RETRY.as_secs()
             );
             sleep(RETRY).await;
@@ -120,7 +120,7 @@ impl RetentionSchedule<'_> {
             let updated =
                 schedule.update(change, RpcOptions::default()).instrument(call_span("update_schedule", &id)).await;
             updated.with_context(|| format!("schedule {id}"))?;
-            tracing::info!(schedule = id, at = %self.at, "upkeep is scheduled");
+            tracing::info!(schedule = id, at = %self.at, "retention scheduled");
         }
         Ok(())
     }
@@ -192,7 +192,7 @@ pub async fn trigger_run(client: &Client, task_queue: &str) -> anyhow::Result<St
     let before = match describe(&schedule, &id).await {
         Err(ScheduleError::Rpc(status)) if status.code() == Code::NotFound => {
             check_namespace(&status)?;
-            bail!("there is no schedule {id}: `tidings worker` makes it when it starts")
+            bail!("there is no schedule {id}: `tidings worker` creates it when it starts")
         }
         found => found.with_context(|| format!("schedule {id}"))?,
     };
@@ -216,7 +216,7 @@ pub async fn trigger_run(client: &Client, task_queue: &str) -> anyhow::Result<St
         }
         sleep(LOOK).await;
     }
-    bail!("schedule {id} has started nothing within {} s; the Temporal UI says why", PATIENCE.as_secs())
+    bail!("schedule {id} has started nothing within {} s; see the Temporal UI for the reason", PATIENCE.as_secs())
 }
 
 const POLICY: ScheduleOverlapPolicy = ScheduleOverlapPolicy::Skip;

@@ -55,7 +55,7 @@ pub fn create_worker(runtime: &CoreRuntime, client: &Client, mut options: Worker
     let core = Arc::new(init_worker(runtime, config, client.connection().clone())?);
     options.worker_interceptor(EvictAfterQuery { core: Arc::downgrade(&core), runs: Mutex::default() });
     options.worker_interceptor(ProducerFaults::new(client.clone(), options.task_queue.clone()));
-    Worker::new_from_core_options(core, client.options().clone(), options).context("the worker cannot be made")
+    Worker::new_from_core_options(core, client.options().clone(), options).context("cannot create the worker")
 }
 
 struct EvictAfterQuery {

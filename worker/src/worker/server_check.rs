@@ -30,7 +30,7 @@ pub async fn check_server(client: &Client) -> anyhow::Result<()> {
     if is_old(&version) {
         tracing::warn!(
             version,
-            "Temporal's server is older than 1.28: it does not report what waits in task queues, so that `tidings stats` and the \
+            "Temporal's server is older than 1.28: it does not report what waits in task queues, so `tidings stats` and the \
              gauges do not see windows that wait for a worker"
         );
     }

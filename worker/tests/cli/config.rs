@@ -111,7 +111,7 @@ fn a_template_that_does_not_exist_is_a_wrong_configuration() {
     let (code, _, error) = run(folder.path(), &["config", "check"], "");
     assert_eq!(code, 2);
     assert!(
-        error.contains("digest.builds.template = \"builds\": there is no such template; there are: activity"),
+        error.contains("digest.builds.template = \"builds\": there is no such template; choose one of: activity"),
         "{error}"
     );
 }

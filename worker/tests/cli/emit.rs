@@ -71,19 +71,19 @@ fn emit_over_http_needs_a_url_and_a_token() {
     assert!(error.contains("TIDINGS_TOKEN has no token; set it to what `tidings tokens create"), "{error}");
     let (code, error) = emit("https://tidings.acme.example", &[("TIDINGS_TOKEN", "tdg_hunter2")]);
     assert_eq!(code, Some(2));
-    assert!(error.contains("TIDINGS_TOKEN is not a token") && !error.contains("hunter2"), "{error}");
+    assert!(error.contains("TIDINGS_TOKEN is malformed") && !error.contains("hunter2"), "{error}");
 
     let token = ApiToken::generate().unwrap().reveal();
     let (code, error) = emit("https://ann:hunter2@tidings.acme.example", &[("TIDINGS_TOKEN", &token)]);
     assert_eq!(code, Some(2));
-    assert!(error.contains("--http: is not the URL of a gateway's api") && !error.contains("hunter2"), "{error}");
+    assert!(error.contains("--http: is not the URL of a gateway's API") && !error.contains("hunter2"), "{error}");
     // No such host exists (RFC 2606).
     let (code, error) = emit("http://tidings.invalid:8081", &[("TIDINGS_TOKEN", &token)]);
     assert!(code == Some(2) && error.contains("write https, or add ?tls=none if you accept that"), "{error}");
     assert!(!error.contains(&token[21..60]), "{error}");
     for url in ["http://tidings.invalid:8081?tls=none", "http://127.0.0.1:1"] {
         let (code, error) = emit(url, &[("TIDINGS_TOKEN", &token)]);
-        assert!(code == Some(1) && error.contains("no connection to the gateway at "), "{error}");
+        assert!(code == Some(1) && error.contains("cannot connect to the gateway at "), "{error}");
         assert!(!error.contains(&token[21..60]), "{error}");
     }
 }

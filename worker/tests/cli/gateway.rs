@@ -44,7 +44,7 @@ fn gateway(folder: &TempDir) -> (Child, u16) {
     run(folder.path(), &["migrate"], "");
     let mut gateway = start(folder.path(), &["gateway"]);
     let mut log = BufReader::new(gateway.stderr.take().unwrap()).lines().map(Result::unwrap);
-    log.find(|line| line.contains("the gateway runs")).expect("it says that it runs");
+    log.find(|line| line.contains("gateway started")).expect("it says that it runs");
     (gateway, port)
 }
 
@@ -97,7 +97,7 @@ fn a_page_of_ones_own_carries_out_the_click_with_its_token() {
     run(folder.path(), &["migrate"], "");
     for _ in 0..2 {
         let (code, said, error) = run(folder.path(), &["consent", "withdraw", "--token", TOKEN], "");
-        assert_eq!((code, said.trim()), (0, "acme/activity/ann: not wanted; no mail of it goes out"), "{error}");
+        assert_eq!((code, said.trim()), (0, "acme/activity/ann: not wanted; no email is sent"), "{error}");
     }
     let single = "AWZz4ZxQ-wVb12VGQCD_pO9Q_rBuxK4nB7CAfyAwqb_NH2YzozoDNmhcqheDJ-gpjWsMIYR25DnDxFJ7R1JnHrsOUQ";
     let (code, said, _) = run(folder.path(), &["consent", "withdraw", "--token", single, "--json"], "");
@@ -106,7 +106,7 @@ fn a_page_of_ones_own_carries_out_the_click_with_its_token() {
     assert!(said.contains("ann@example.net") && said.contains("by one click from message"), "{said}");
     let (code, _, error) = run(folder.path(), &["consent", "withdraw", "--token", &TOKEN[1..]], "");
     assert_eq!(code, 2);
-    assert!(error.contains("--token: is no token of an unsubscribe link"), "{error}");
+    assert!(error.contains("--token: is not an unsubscribe token"), "{error}");
 }
 
 #[test]

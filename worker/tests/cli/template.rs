@@ -22,7 +22,7 @@ fn an_unknown_template_is_an_error_that_names_those_there_are() {
     let folder = TempDir::new().unwrap();
     let (code, _, error) = run(folder.path(), &["template", "preview", "nope"], "");
     assert_eq!(code, 1);
-    assert!(error.contains("there is no template \"nope\"; there are: activity"), "{error}");
+    assert!(error.contains("unknown template \"nope\"; available: activity"), "{error}");
 }
 
 #[test]

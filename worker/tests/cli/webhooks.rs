@@ -45,7 +45,7 @@ fn gateway(folder: &TempDir) -> Child {
     run(folder.path(), &["migrate"], "");
     let mut gateway = start_with(folder.path(), &["gateway"], &SECRETS);
     let mut log = BufReader::new(gateway.stderr.take().unwrap()).lines().map(Result::unwrap);
-    log.find(|line| line.contains("the gateway runs")).expect("it says that it runs");
+    log.find(|line| line.contains("gateway started")).expect("it says that it runs");
     gateway
 }
 
@@ -73,7 +73,7 @@ fn a_test_of_a_webhook_says_what_became_of_each_sample() {
     };
     assert_eq!(of("opened"), (200, "opened of an unknown message: counted, and nothing changed".to_owned()));
     assert!(of("unknown kind").1.starts_with("dead letter own/"));
-    assert_eq!(of("wrong secret"), (401, "refused, as it must be".to_owned()));
+    assert_eq!(of("wrong secret"), (401, "rejected, as expected".to_owned()));
 
     // Another secret than the gateway's.
     let others = [("OWN_WEBHOOK", "whsec_YW5vdGhlciBzZWNyZXQgb2YgdGVzdHM=")];

@@ -3,6 +3,9 @@
 use std::{
     io::{BufRead as _, BufReader},
     process::Command,
+    sync::mpsc,
+    thread,
+    time::Duration,
 };
 
 use tempfile::TempDir;
@@ -10,20 +13,31 @@ use tempfile::TempDir;
 use super::start;
 
 #[test]
-fn a_worker_waits_for_temporal_until_it_is_told_to_end() {
+fn a_worker_retries_temporal_until_sigterm() {
     let folder = TempDir::new().unwrap();
     let mut worker = start(folder.path(), &["worker"]);
-    let mut log = BufReader::new(worker.stderr.take().unwrap()).lines().map(Result::unwrap);
-    let waits = log.find(|line| line.contains("the worker waits for Temporal")).expect("it says that it waits");
-    assert!(waits.contains("http://127.0.0.1:1") && waits.contains("Connection refused"), "{waits}");
+    let errors = BufReader::new(worker.stderr.take().unwrap());
+    let (sender, log) = mpsc::channel();
+    thread::spawn(move || errors.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+    let wait_for = |text: &str| {
+        loop {
+            let line = log.recv_timeout(Duration::from_mins(1)).expect(text);
+            if line.contains(text) {
+                return line;
+            }
+        }
+    };
     let signal = |name: &str| {
         assert!(Command::new("kill").args(["-s", name, &worker.id().to_string()]).status().unwrap().success());
     };
-    // What administrators send to make a service read its file, and a closed terminal.
+
+    let retries = wait_for("cannot connect the worker to Temporal; retrying");
+    assert!(retries.contains("http://127.0.0.1:1") && retries.contains("Connection refused"), "{retries}");
+    // Administrators send it to make a service read its file; a closed terminal sends it, too.
     signal("HUP");
-    let ignored = log.find(|line| line.contains("SIGHUP")).expect("it says that nothing changes");
+    let ignored = wait_for("SIGHUP");
     assert!(ignored.contains("restart the process to read a changed file"), "{ignored}");
     signal("TERM");
-    let rest: Vec<_> = log.collect();
+    let rest: Vec<_> = log.iter().collect();
     assert_eq!(worker.wait().unwrap().code(), Some(0), "{rest:?}");
 }

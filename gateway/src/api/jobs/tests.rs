@@ -1,4 +1,4 @@
-//! Jobs over HTTP, as far as they go without Temporal: they wait.
+//! Jobs over HTTP without Temporal: they stay waiting.
 
 use axum::http::header;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ async fn get(env: &Env, token: &str, path: &str) -> Answer {
 }
 
 fn hold() -> Value {
-    json!({"order": "hold", "filter": "type=activity", "why": "wrong prices", "until": "2126-12-01T08:00:00Z"})
+    json!({"order": "hold", "filter": "digest_type=activity", "why": "wrong prices", "until": "2126-12-01T08:00:00Z"})
 }
 
 #[tokio::test]
@@ -36,7 +36,7 @@ async fn a_job_is_accepted_with_its_address_and_waits() {
         (
             &json!("hold"),
             &json!("2126-12-01T08:00:00Z"),
-            &json!("type=activity"),
+            &json!("digest_type=activity"),
             &json!("acme"),
             &json!("waiting"),
             &Value::Null
@@ -55,7 +55,7 @@ async fn a_wrong_job_is_refused_by_its_field() {
         (json!({"order": null}), "order"),
         (json!({"order": "preview"}), "order"),
         (json!({"filter": null}), "filter"),
-        (json!({"where": "type=activity"}), "where"),
+        (json!({"where": "digest_type=activity"}), "where"),
         (json!({"filter": "tennant=acme"}), "filter"),
         (json!({"filter": "all"}), "filter"),
         (json!({"filter": "user=\"a\nb\""}), "filter"),
@@ -91,18 +91,18 @@ async fn a_filter_is_narrowed_by_the_token_and_never_widened() {
         env.ask(token, "POST", path, body).await
     };
     for (token, path, words, tenant) in [
-        (&acme, "/v1/jobs", "type=activity", json!("acme")),
+        (&acme, "/v1/jobs", "digest_type=activity", json!("acme")),
         (&acme, "/v1/jobs?tenant=acme", "tenant=acme and user=ann", json!("acme")),
-        (&all, "/v1/jobs", "type=activity", Value::Null),
+        (&all, "/v1/jobs", "digest_type=activity", Value::Null),
         (&all, "/v1/jobs", "tenant=zeta", json!("zeta")),
-        (&all, "/v1/jobs?tenant=zeta", "type=activity", json!("zeta")),
+        (&all, "/v1/jobs?tenant=zeta", "digest_type=activity", json!("zeta")),
     ] {
         let answer = post(token, path, words).await;
         assert_eq!((answer.status.as_u16(), &answer.json()["tenant"]), (202, &tenant), "{path} {words}");
     }
     for (token, path, words) in [
         (&acme, "/v1/jobs", "tenant=zeta"),
-        (&acme, "/v1/jobs?tenant=zeta", "type=activity"),
+        (&acme, "/v1/jobs?tenant=zeta", "digest_type=activity"),
         (&all, "/v1/jobs?tenant=zeta", "tenant=acme"),
     ] {
         let answer = post(token, path, words).await;
@@ -135,7 +135,7 @@ async fn another_content_under_a_used_idempotency_key_is_refused() {
         let request = request.header(header::AUTHORIZATION, format!("Bearer {all}"));
         env.answer(request.body(body.to_string().into()).unwrap()).await
     };
-    let drop = || json!({"order": "drop", "filter": "type=activity", "why": "second"});
+    let drop = || json!({"order": "drop", "filter": "digest_type=activity", "why": "second"});
     assert_eq!(post("/v1/jobs", hold()).await.status, 202);
     let other = post("/v1/jobs", drop()).await;
     assert_eq!((other.status.as_u16(), other.problem().as_str()), (409, "other-content"));

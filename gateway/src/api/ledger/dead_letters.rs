@@ -38,8 +38,16 @@ use crate::{
     webhooks::{ShownWebhookLetter, read_letter, shown_letter},
 };
 
-const LIST: [Query; 8] =
-    [Query::Source, Query::Tenant, Query::Type, Query::User, Query::Since, Query::Until, Query::Limit, Query::After];
+const LIST: [Query; 8] = [
+    Query::Source,
+    Query::Tenant,
+    Query::DigestType,
+    Query::User,
+    Query::Since,
+    Query::Until,
+    Query::Limit,
+    Query::After,
+];
 const FIND: [Query; 1] = [Query::Tenant];
 /// How long to wait for Temporal to accept the events.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -128,7 +136,7 @@ pub(crate) async fn emit(
         Err(DeadLetterError::Unknown(_)) => Err(Problem::NotFound.into()),
         Err(DeadLetterError::Store(error) | DeadLetterError::NotMarked { error, .. }) => Err(error.into()),
         Err(error @ DeadLetterError::NotTaken { .. }) => {
-            tracing::warn!(%error, "a dead letter was not emitted");
+            tracing::warn!(%error, "dead letter was not emitted");
             Err(Problem::NoAnswer.into())
         }
     }

@@ -1,4 +1,4 @@
-//! Reading over HTTP: things of the tenant, in pages, without addresses.
+//! Ledger routes: only rows of the tenant, in pages, without addresses.
 
 use serde_json::{Value, json};
 use tidings_model::{
@@ -21,7 +21,7 @@ fn key(tenant: &str) -> Key {
     Key::new(tenant.into(), "activity".into(), "ann".into()).unwrap()
 }
 
-/// A digest whose window collects, an audit entry with an address, a dead letter and a pause, for each of two tenants.
+/// For each of two tenants: an open window, an audit entry with an address, a dead letter and a pause.
 async fn ledger() -> Env {
     let env = Env::start(InboxLimits::default()).await;
     for (tenant, run) in
@@ -100,15 +100,19 @@ async fn digests_are_listed_in_pages_by_type_and_window() {
     let env = ledger().await;
     let token = env.token(Some("acme"), &[TokenScope::DigestsRead], None).await;
     let [first, second] = [1, 2].map(|n| key("acme").digest_id("run", n).to_string());
-    let path = "/v1/ledger/digests?type=activity&window=2027-01-15T08:00:00Z/2027-01-15T08:00:09Z&limit=1";
+    let path = "/v1/ledger/digests?digest_type=activity&window=2027-01-15T08:00:00Z/2027-01-15T08:00:09Z&limit=1";
     let page = get(&env, &token, path).await;
     assert_eq!((page.status.as_u16(), ids(&page, "digest_id")), (200, vec![second]));
     let next = page.json()["next"].as_str().unwrap().to_owned();
     let rest = get(&env, &token, &format!("{path}&after={next}")).await;
     assert_eq!((ids(&rest, "digest_id"), &rest.json()["next"]), (vec![first], &Value::Null));
-    for none in
-        ["type=other", "window=2027-01-15T09:00:00Z/2027-01-15T10:00:00Z", "user=bo", "state=closed", "overdue=true"]
-    {
+    for none in [
+        "digest_type=other",
+        "window=2027-01-15T09:00:00Z/2027-01-15T10:00:00Z",
+        "user=bo",
+        "state=closed",
+        "overdue=true",
+    ] {
         let listed = get(&env, &token, &format!("/v1/ledger/digests?{none}")).await;
         assert_eq!(listed.json(), json!({"rows": []}), "{none}");
     }

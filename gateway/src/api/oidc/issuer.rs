@@ -72,13 +72,13 @@ impl KeyCache {
 enum KeyFetchError {
     #[error("{0}: {1}")]
     Fetch(String, FetchError),
-    #[error("{0} is not the JSON that it should be")]
+    #[error("unexpected JSON in {0}")]
     Form(String),
-    #[error("the issuer calls itself {0:?}: write exactly that in gateway.oidc.issuer")]
+    #[error("issuer identifies itself as {0:?}: set gateway.oidc.issuer to exactly this")]
     Name(String),
     #[error("jwks_uri in {0} is not https")]
     Insecure(String),
-    #[error("{0} has no key for RS256 or PS256 of at least 2048 bits, ES256, ES384 or EdDSA")]
+    #[error("no usable key in {0}: expected RS256 or PS256 with at least 2048 bits, ES256, ES384 or EdDSA")]
     NoKey(String),
 }
 
@@ -152,7 +152,7 @@ impl OidcIssuer {
                 known.read = Some(now);
             }
             Err(error) => {
-                tracing::warn!(%error, issuer = self.trust.issuer, "the keys of the issuer cannot be read");
+                tracing::warn!(%error, issuer = self.trust.issuer, "cannot fetch the issuer's keys");
             }
         }
         self.lock_keys().answered = Some(Instant::now());

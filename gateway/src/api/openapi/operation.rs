@@ -61,18 +61,18 @@ impl ApiTag {
 
     pub const fn description(self) -> &'static str {
         match self {
-            Self::Events => "Events and retracts that services emit.",
-            Self::Digests => "What is pending for a key, and the digests of the ledger.",
-            Self::Commands => "Commands of operators to one key.",
-            Self::Jobs => "Commands of operators to many keys.",
+            Self::Events => "Events and retracts from services.",
+            Self::Digests => "Pending events of a key, and digests of the ledger.",
+            Self::Commands => "Operator commands for one key.",
+            Self::Jobs => "Operator commands for many keys.",
             Self::Pauses => "Pauses of a tenant, a digest type or both.",
-            Self::DeadLetters => "What could not be decoded or used.",
+            Self::DeadLetters => "Events and webhooks that could not be decoded or used.",
             Self::Audit => "Who did what, when and why.",
             Self::Statistics => "Counts of digests and messages, and the state of the relays.",
             Self::Messages => "Single messages, and the outbox.",
             Self::Recipients => "The directory.",
-            Self::Preferences => "What recipients chose.",
-            Self::Suppressions => "Addresses that must not be mailed.",
+            Self::Preferences => "Preferences and consent of recipients.",
+            Self::Suppressions => "Addresses that must not get email.",
         }
     }
 }
@@ -124,7 +124,7 @@ impl Operation {
         self
     }
 
-    /// Adds a body of lines or of a table, with examples. To generators it is a file; they would write a string as JSON.
+    /// Adds a body that is a file to client generators, because they would write a string as JSON.
     pub fn lines(self, media_type: &str, summary: &str, example: &str) -> Self {
         self.content(media_type, &json!({"type": "string", "format": "binary"}), &[(summary, json!(example))])
     }
@@ -146,7 +146,7 @@ impl Operation {
 
     pub fn page<T: ToSchema>(mut self, description: &str) -> Self {
         let row = self.schemas.add_type::<T>();
-        let next = json!({"type": "string", "description": "The cursor of the next page, if more rows follow: send it as after."});
+        let next = json!({"type": "string", "description": "Cursor of the next page, if any: send it as after."});
         let rows = json!({"type": "array", "items": row});
         let page = json!({
             "type": "object", "required": ["rows"], "properties": {"rows": rows, "next": next}, "additionalProperties": true,
@@ -179,7 +179,7 @@ impl Operation {
     }
 }
 
-/// Converts an endpoint name into an operation id, e.g. `postEvents`.
+/// E.g. `postEvents`.
 pub(super) fn operation_id(name: &str) -> String {
     format!("{}{}", name[..1].to_ascii_lowercase(), &name[1..])
 }
@@ -247,7 +247,7 @@ macro_rules! queries {
         impl Query {
             pub const ALL: [Self; [$($query),+].len()] = [$(Self::$name),+];
 
-            /// The name in the document. Generators refuse one that a schema has, too.
+            /// Prefixed, because generators reject a name that a schema has, too.
             pub const fn component(self) -> &'static str {
                 match self {
                     $(Self::$name => concat!("Query", stringify!($name)),)+
@@ -285,29 +285,29 @@ impl AsRef<str> for Query {
 }
 
 queries! {
-    Tenant = "tenant", text(), "The tenant. A token of one tenant need not name it; a token of all tenants must, where the request is about one.";
-    Why = "why", line(), "The reason, for the audit trail. The default is the request.";
-    RequiredWhy = "why", line(), "The reason, for the audit trail.";
-    Limit = "limit", json!({"type": "integer", "minimum": 1, "maximum": 500, "default": 50}), "The most rows of the page.";
-    After = "after", cursor(), "The cursor that ended the page before.";
-    Type = "type", text(), "The digest type.";
-    User = "user", text(), "The user. A token of all tenants must name the tenant, too.";
-    Outcome = "outcome", names(&DigestOutcome::ALL.map(DigestOutcome::name)), "The end of the digest.";
-    DigestState = "state", names(&DigestState::ALL.map(DigestState::name)), "The state of the digest.";
-    MessageState = "state", names(&MessageState::ALL.map(MessageState::name)), "The state of the message.";
-    Since = "since", moment(), "The begin: a time as in RFC 3339, or a span before now such as 2h or 14d.";
-    Until = "until", moment(), "The end: a time as in RFC 3339, or a span before now.";
-    Window = "window", json!({"type": "string", "examples": ["24h"]}), "Another spelling of since and until: a span before now, or SINCE/UNTIL.";
-    Overdue = "overdue", flag(), "Only digests that are past due and have no end. It excludes outcome.";
-    Addresses = "addresses", flag(), "Shows addresses. The token needs the scope recipients:read, too.";
-    All = "all", flag(), "Shows pauses that have ended, too.";
-    Source = "source", names(&["events", "webhook"]), "The source of the letters.";
-    Actor = "actor", text(), "The actor: tidings, recipient, or an operator's name.";
-    Action = "action", text(), "The action, or its first words.";
-    By = "by", names(&ReportGrouping::ALL.map(ReportGrouping::name)), "The property that divides the report.";
-    Address = "address", text(), "The address, in any spelling.";
-    Zone = "zone", text(), "The IANA time zone.";
-    Locale = "locale", text(), "The language tag.";
+    Tenant = "tenant", text(), "Tenant. Required only with a token for all tenants, if the request is about one.";
+    Why = "why", line(), "Reason for the audit trail. Defaults to the request.";
+    RequiredWhy = "why", line(), "Reason for the audit trail.";
+    Limit = "limit", json!({"type": "integer", "minimum": 1, "maximum": 500, "default": 50}), "Maximum number of rows per page.";
+    After = "after", cursor(), "Cursor at the end of the previous page.";
+    DigestType = "digest_type", text(), "Digest type.";
+    User = "user", text(), "User id. With a token for all tenants, name the tenant, too.";
+    Outcome = "outcome", names(&DigestOutcome::ALL.map(DigestOutcome::name)), "Outcome of the digest.";
+    DigestState = "state", names(&DigestState::ALL.map(DigestState::name)), "State of the digest.";
+    MessageState = "state", names(&MessageState::ALL.map(MessageState::name)), "State of the message.";
+    Since = "since", moment(), "Start: an RFC 3339 timestamp, or an age such as 2h or 14d.";
+    Until = "until", moment(), "End: an RFC 3339 timestamp, or an age.";
+    Window = "window", json!({"type": "string", "examples": ["24h"]}), "Shorthand for since and until: an age, or SINCE/UNTIL.";
+    Overdue = "overdue", flag(), "Only digests past due without an outcome. Excludes outcome.";
+    Addresses = "addresses", flag(), "Include addresses. The token needs the scope recipients:read, too.";
+    All = "all", flag(), "Include ended pauses.";
+    Source = "source", names(&["events", "webhook"]), "Source of the dead letters.";
+    Actor = "actor", text(), "Actor: tidings, recipient, or an operator's name.";
+    Action = "action", text(), "Action, or a prefix of it.";
+    By = "by", names(&ReportGrouping::ALL.map(ReportGrouping::name)), "Group the report by this property.";
+    Address = "address", text(), "Email address, in any spelling.";
+    Zone = "zone", text(), "IANA time zone.";
+    Locale = "locale", text(), "Language tag.";
     Suppressed = "suppressed", flag(), "Only recipients whose address is suppressed.";
     OfReason = "reason", names(&SuppressionReason::ALL.map(SuppressionReason::name)), "Only the suppression for this reason.";
 }
@@ -361,22 +361,22 @@ impl RequestHeader {
         match self {
             Self::IdempotencyKey => json!({
                 "name": "Idempotency-Key", "in": "header",
-                "description": "Another spelling of the id of the event, message or command. A repeated request has no other effect.",
+                "description": "Id of the event, message or command, as an alternative to the body. A repeated request has no further effect.",
                 "schema": {"type": "string", "minLength": 1, "maxLength": ID_BYTES, "pattern": "^[ -~]+$"},
             }),
             Self::IfMatch => json!({
                 "name": "If-Match", "in": "header",
-                "description": "The ETag that the caller saw, or * for any version.",
+                "description": "ETag of the version to change, or * for any version.",
                 "schema": tag,
             }),
             Self::RequiredIfMatch => json!({
                 "name": "If-Match", "in": "header", "required": true,
-                "description": "The ETag that the caller saw, or * for any version. Without it the answer is 428.",
+                "description": "ETag of the version to change, or * for any version. Without it the response is 428.",
                 "schema": tag,
             }),
             Self::Prefer => json!({
                 "name": "Prefer", "in": "header",
-                "description": "handling=strict (RFC 7240) refuses the request with 409 if the id of an event was sent with other content.",
+                "description": "handling=strict (RFC 7240) rejects the request with 409 if the id of an event was already used for different content.",
                 "schema": {"type": "string", "examples": ["handling=strict"]},
             }),
         }
@@ -407,13 +407,11 @@ impl ResponseHeader {
 
     pub fn in_json(self) -> Value {
         let (description, schema) = match self {
-            Self::RequestId => ("The id of the request.", text()),
-            Self::Tag => ("The version of the thing, for If-Match.", text()),
-            Self::Location => ("The path of the state of what was made.", text()),
-            Self::RetryAfter => {
-                ("Seconds after which the request may come again.", json!({"type": "integer", "minimum": 0}))
-            }
-            Self::Challenge => ("The challenge of RFC 6750. It names the missing scope.", text()),
+            Self::RequestId => ("Request id.", text()),
+            Self::Tag => ("Version of the resource, for If-Match.", text()),
+            Self::Location => ("Path of the created resource.", text()),
+            Self::RetryAfter => ("Seconds to wait before retrying.", json!({"type": "integer", "minimum": 0})),
+            Self::Challenge => ("RFC 6750 challenge with the missing scope.", text()),
         };
         json!({"description": description, "schema": schema})
     }
@@ -431,25 +429,24 @@ pub(super) fn reference(component: &str) -> Value {
     json!({"$ref": format!("#/components/parameters/{component}")})
 }
 
-/// Describes a path parameter. The tests use its example.
+/// The tests use the example.
 pub(super) fn in_path(path: &str, name: &str) -> Value {
     let uuid = json!({"type": "string", "format": "uuid", "examples": ["01234567-89ab-5def-8123-456789abcdef"]});
     let text = |example: &str| json!({"type": "string", "minLength": 1, "examples": [example]});
     let (description, schema) = match (name, path.split('/').nth(2)) {
-        ("type", _) => ("The digest type.", text("activity")),
-        ("user", _) => ("The recipient's id in the directory.", text("ann")),
-        ("address", _) => ("The address.", text("ann@example.net")),
-        ("key", Some("digests")) => (
-            "The key, TENANT/TYPE/USER, in one part of the path: its slashes are written %2F.",
-            text("acme/activity/ann"),
-        ),
-        ("key", _) => ("The key of the message. A slash is written %2F.", text("invoice-812")),
-        ("id", Some("dead-letters")) => {
-            ("The id of the letter. A slash is written %2F.", text("0192f0c1-7a55-7d3e-9c57-8d4e11f07a63.0"))
+        ("digest_type", _) => ("Digest type.", text("activity")),
+        ("user", _) => ("Id of the recipient in the directory.", text("ann")),
+        ("address", _) => ("Email address.", text("ann@example.net")),
+        ("key", Some("digests")) => {
+            ("The key, TENANT/TYPE/USER, as one path segment: write its slashes as %2F.", text("acme/activity/ann"))
         }
-        ("id", Some("pauses")) => ("The id of the pause.", uuid),
-        ("id", Some("jobs")) => ("The id of the job.", uuid),
-        _ => ("The id of the digest.", uuid),
+        ("key", _) => ("Key of the message. Write a slash as %2F.", text("invoice-812")),
+        ("id", Some("dead-letters")) => {
+            ("Id of the dead letter. Write a slash as %2F.", text("0192f0c1-7a55-7d3e-9c57-8d4e11f07a63.0"))
+        }
+        ("id", Some("pauses")) => ("Id of the pause.", uuid),
+        ("id", Some("jobs")) => ("Id of the job.", uuid),
+        _ => ("Id of the digest.", uuid),
     };
     json!({"name": name, "in": "path", "required": true, "description": description, "schema": schema})
 }

@@ -13,7 +13,7 @@ use tidings_model::inbox::InboxLimits;
 use super::*;
 use crate::api::tests::{Env, request};
 
-/// Every operation of the document with its path and method.
+/// By path and method.
 fn operations(document: &Value) -> BTreeMap<(String, String), Value> {
     let paths = document["paths"].as_object().unwrap().iter();
     let operations = paths.flat_map(|(path, methods)| {
@@ -23,7 +23,6 @@ fn operations(document: &Value) -> BTreeMap<(String, String), Value> {
     operations.collect()
 }
 
-/// A file of the repository.
 fn file(path: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)).unwrap()
 }
@@ -31,7 +30,7 @@ fn file(path: &str) -> String {
 #[test]
 fn the_committed_document_is_that_of_the_code() {
     let same = file("docs/openapi.json") == text();
-    assert!(same, "the api changed; type: python3 tests/api/document.py write");
+    assert!(same, "the API changed; run: python3 tests/api/document.py write");
 }
 
 #[test]
@@ -117,7 +116,6 @@ fn each_reference_leads_to_a_part_of_the_document() {
     }
 }
 
-/// Visits each value of the document.
 fn visit<'a>(value: &'a Value, seen: &mut impl FnMut(&'a Value)) {
     seen(value);
     match value {
@@ -127,7 +125,7 @@ fn visit<'a>(value: &'a Value, seen: &mut impl FnMut(&'a Value)) {
     }
 }
 
-/// What was found to break generated clients: see [`shapes`].
+/// These broke generated clients: see [`shapes`].
 #[test]
 fn generators_of_clients_understand_each_shape() {
     let document = document();
@@ -183,7 +181,7 @@ async fn the_documented_parameters_are_those_that_a_route_takes() {
     }
 }
 
-/// The names of an operation's parameters of the query.
+/// Names of the query parameters.
 fn query(document: &Value, operation: &Value) -> BTreeSet<String> {
     let parameters = operation["parameters"].as_array().unwrap().iter();
     let resolved = parameters.map(|parameter| match parameter["$ref"].as_str() {

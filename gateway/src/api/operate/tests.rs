@@ -1,4 +1,4 @@
-//! Commands to a key and pauses over HTTP, as far as they go without Temporal.
+//! Commands and pauses over HTTP, without Temporal.
 
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -116,13 +116,13 @@ async fn a_pause_is_of_the_tokens_tenant_and_ends_once() {
     let token = operator(&env).await;
     let foreign = env.token(Some("zeta"), &TokenScope::ALL, None).await;
     let all = env.token(None, &TokenScope::ALL, None).await;
-    let terms = || json!({"filter": "type=activity", "why": "wrong prices"});
+    let terms = || json!({"filter": "digest_type=activity", "why": "wrong prices"});
     let first = env.ask(&token, "POST", "/v1/pauses", terms()).await;
     let again = env.ask(&token, "POST", "/v1/pauses", terms()).await;
     assert_eq!((first.status.as_u16(), again.status.as_u16(), &first.text), (201, 200, &again.text));
     let pause = first.json()["pause"].clone();
     assert_eq!(
-        (&pause["tenant"], &pause["type"], &pause["messages"]),
+        (&pause["tenant"], &pause["digest_type"], &pause["messages"]),
         (&json!("acme"), &json!("activity"), &json!(false))
     );
     assert_eq!(pause["by"], format!("token:{}", &token[4..20]));
@@ -139,7 +139,7 @@ async fn a_pause_is_of_the_tokens_tenant_and_ends_once() {
         assert_eq!((answer.status.as_u16(), answer.problem().as_str()), (400, "wrong-body"), "{body}");
         assert!(field.is_empty() || answer.json()["errors"][0]["field"] == field, "{body}: {answer:?}");
     }
-    let of_type = json!({"filter": "type=activity", "why": "x", "messages": true});
+    let of_type = json!({"filter": "digest_type=activity", "why": "x", "messages": true});
     assert_eq!(refused(&env.ask(&all, "POST", "/v1/pauses", of_type).await).2, "messages");
     let other = env.ask(&token, "POST", "/v1/pauses", json!({"filter": "tenant=zeta", "why": "x"})).await;
     assert_eq!((other.status.as_u16(), other.problem().as_str()), (404, "not-found"));
@@ -165,7 +165,7 @@ async fn a_pause_of_all_tenants_shows_no_operator_to_one() {
     let env = Env::start(InboxLimits::default()).await;
     let token = operator(&env).await;
     let all = env.token(None, &TokenScope::ALL, None).await;
-    let own = json!({"filter": "type=activity", "why": "wrong prices"});
+    let own = json!({"filter": "digest_type=activity", "why": "wrong prices"});
     let own = env.ask(&token, "POST", "/v1/pauses", own).await.json()["pause"].clone();
     env.ask(&all, "POST", "/v1/pauses", json!({"filter": "all", "why": "incident 42", "until": "1h"})).await;
     let listed = env.ask(&token, "GET", "/v1/pauses?all=true", Value::Null).await.json();

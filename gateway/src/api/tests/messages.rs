@@ -1,4 +1,4 @@
-//! `/v1/messages` without Temporal: what is refused, what the outbox has, and who sees addresses.
+//! `/v1/messages` without Temporal: rejections, the outbox, and who sees addresses.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use tidings_model::{
@@ -21,7 +21,7 @@ impl Env {
         self.send("POST", "/v1/messages", token, body.to_string()).await
     }
 
-    /// Puts a message into the outbox. Temporal does not answer.
+    /// Puts a message into the outbox, without Temporal.
     async fn accepted(&self, token: &str, body: &Value) {
         let answer = self.post_message(token, body).await;
         assert_eq!((answer.status.as_u16(), answer.problem().as_str()), (503, "no-answer"), "{answer:?}");
@@ -66,7 +66,7 @@ async fn a_message_that_cannot_be_sent_is_refused_with_field_and_reason() {
             "attachments",
             "name",
         ),
-        (without_parts("nothing"), 422, "template", "template", "no template"),
+        (without_parts("nothing"), 422, "template", "template", "unknown template"),
     ] {
         let answer = env.post_message(&token, &body).await;
         let fault = answer.json()["errors"][0].clone();

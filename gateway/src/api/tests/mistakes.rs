@@ -1,4 +1,4 @@
-//! Mistakes of people who try the api for the first time. Each answer says what to do.
+//! Mistakes of people new to the API. Each response should say what to do.
 
 use std::collections::BTreeMap;
 
@@ -6,11 +6,11 @@ use tidings_model::{Cadence, records::Recipient, settings::DigestSettings};
 
 use super::*;
 
-/// Words of libraries, which tell nobody what to do.
+/// Phrases of libraries, which help nobody.
 const PHRASES: [&str; 6] =
     ["google.protobuf", "untagged enum", "invalid digit", "invalid type", "invalid value", "did not match any variant"];
 
-/// An api with the digest type `activity` and the recipient ann.
+/// With the digest type `activity` and the recipient ann.
 async fn started() -> Env {
     let activity = DigestSettings::new("activity", Cadence::Never);
     let settings = Settings { digests: BTreeMap::from([("activity".to_owned(), activity)]), ..settings() };
@@ -32,7 +32,7 @@ fn ann() -> Recipient {
     }
 }
 
-/// An event without a mistake, changed by a merge of fields.
+/// A valid event with these fields merged in.
 fn changed(fields: &Value) -> Value {
     let mut event = json!({
         "event_id": "e1", "digest": "activity", "user": "ann", "category": "comment", "occurred_at": "2026-01-31T08:00:00Z",
@@ -158,7 +158,7 @@ async fn a_wrong_token_scope_path_or_port_is_answered_with_what_to_do() {
         ("POST", "/v1/events", &reads, 403, "tidings tokens create --scope events:write"),
         ("GET", "/v1/events", &writes, 405, "Allow"),
         ("POST", "/v1/event", &reads, 404, "did you mean /v1/events?"),
-        ("GET", "/v1/digest/activity/ann", &reads, 404, "did you mean /v1/digests/{type}/{user}?"),
+        ("GET", "/v1/digest/activity/ann", &reads, 404, "did you mean /v1/digests/{digest_type}/{user}?"),
         ("GET", "/v1/digests", &reads, 404, "it is called /v1/ledger/digests now"),
         ("GET", "/api/v2/nothing/at/all", &reads, 404, "GET /openapi.json has all paths"),
         ("POST", "/webhooks/ses", &reads, 404, "public listener"),

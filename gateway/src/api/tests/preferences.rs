@@ -1,4 +1,4 @@
-//! `/v1/recipients/{user}/preferences/{type}` and `/consent/{type}`: versions, refusals and the audit trail.
+//! Preferences and consent of a recipient: versions, rejections and the audit trail.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ const BOTH: [TokenScope; 2] = [TokenScope::PreferencesWrite, TokenScope::Prefere
 const PATH: &str = "/v1/recipients/ann/preferences/activity";
 const CONSENT: &str = "/v1/recipients/ann/consent/activity";
 
-/// The digest type `activity`, which offers three cadences.
+/// The digest type `activity` with three cadences.
 fn with_activity() -> Settings {
     let digest = DigestSettings::new("activity", "daily 08:00".parse().unwrap());
     let offered = ["daily 08:00", "weekly mon 08:00", "monthly 31 08:00"]
@@ -39,7 +39,7 @@ impl Env {
         self.answer(request.body(Body::from(body.to_string())).unwrap()).await
     }
 
-    /// The entries of callers. The making of a token is an entry of Tidings.
+    /// Entries of callers, without Tidings' own entry about the token.
     async fn audited(&self) -> Vec<String> {
         let filter = AuditFilter {
             tenant: Some("acme".into()),
@@ -82,7 +82,7 @@ async fn preferences_change_only_in_the_version_that_was_seen() {
     let by = format!("token:{} preferences", &token[4..20]);
     assert_eq!(
         env.audited().await,
-        [format!("{by} PUT /v1/recipients/{{user}}/preferences/{{type}}"), format!("{by} ticket 812")]
+        [format!("{by} PUT /v1/recipients/{{user}}/preferences/{{digest_type}}"), format!("{by} ticket 812")]
     );
 }
 
@@ -118,7 +118,7 @@ async fn preferences_that_are_not_offered_or_unknown_are_refused_with_their_fiel
     }
     let unknown = env.send("GET", "/v1/recipients/ann/preferences/alerts", &token, "").await;
     assert_eq!((unknown.status.as_u16(), unknown.problem().as_str()), (404, "not-found"));
-    assert_eq!(unknown.json()["errors"][0]["field"], "type");
+    assert_eq!(unknown.json()["errors"][0]["field"], "digest_type");
     assert!(env.audited().await.is_empty());
 }
 

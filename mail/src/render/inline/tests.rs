@@ -1,4 +1,4 @@
-//! The styles of templates in messages, and what `template check` says of them.
+//! Styles in messages, and what `template check` reports about them.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -9,12 +9,12 @@ use tempfile::TempDir;
 use super::*;
 use crate::render::{TemplateRenderer, ViewLinks, source::PARTS, tests::to_ann};
 
-/// The HTML of a message whose styles are all the team's own.
+/// The HTML of a message with only the team's own styles.
 fn one(html: &str) -> String {
     inline_styles(mark_styles(html).unwrap_or_else(|| html.to_owned()))
 }
 
-/// What `template check` says of the only file of a message, each with its line.
+/// The findings of `template check` for a message's only file, with lines.
 fn check(source: &str) -> Vec<String> {
     let remarks = style_warnings(source, &overridden_rules(&mark_styles(source).unwrap())).into_iter();
     let line = |at: usize| 1 + source[..at].matches('\n').count();
@@ -190,7 +190,7 @@ fn the_styles_of_a_layout_and_its_children_apply_to_both() {
     assert!(!renderer.warnings().iter().any(|warning| warning.problem.contains("<style>")));
 }
 
-/// A table with conditions between its rows, which a parser of HTML would move before the table.
+/// A table with conditions between its rows; an HTML parser would move these before the table.
 const TABLE: &str = r#"<!doctype html>
 <html lang="{{ lang }}">
 <head>
@@ -207,7 +207,7 @@ const TABLE: &str = r#"<!doctype html>
 </head>
 <body>
 <table class="items">
-{%- for line in digest.groups %}
+{%- for line in digest.lines %}
 <tr>
 {%- if line.count > 1 %}
 <td style="width:{{ 10 * 2 }}px">{{ line.count }}</td>
@@ -284,7 +284,7 @@ fn a_layout_of_ones_own_styles_the_templates_that_are_built_in() {
     assert!(warnings.contains(&expected), "{warnings:#?}");
 }
 
-/// The shipped templates, with these rules at the end of the layout's head.
+/// The shipped templates with these rules at the end of the layout's head.
 fn with_rules(rules: &str) -> (TempDir, TemplateRenderer) {
     let folder = tempfile::tempdir().unwrap();
     let shipped = TemplateRenderer::new(None).unwrap();
@@ -298,7 +298,7 @@ fn with_style(html: &str, rules: &str) -> String {
     html.replacen("</head>", &format!("<style>{rules}</style>\n</head>"), 1)
 }
 
-/// The name of each element with its styles, as a program has them that reads `<style>`. States and conditions are left out.
+/// Each element with its styles, as seen by a client that reads `<style>`, without states and conditions.
 fn shown(html: &str) -> Vec<(String, BTreeMap<String, String>)> {
     let html = CSSInliner::options().load_remote_stylesheets(false).build().inline(html).unwrap();
     let element = |tag: &HtmlTag<'_>| {
@@ -318,7 +318,7 @@ fn shown(html: &str) -> Vec<(String, BTreeMap<String, String>)> {
     tags(&html).iter().filter(|tag| !tag.has_name("style")).map(element).collect()
 }
 
-/// Compares each template after inlining with what it shows if nothing is inlined.
+/// Compares each template with and without inlining.
 #[test]
 fn a_program_that_reads_style_elements_shows_the_same() {
     let names = ["a", "b", "div", "h1", "h2", "h3", "p", "span", "table", "td"];
@@ -337,7 +337,7 @@ fn a_program_that_reads_style_elements_shows_the_same() {
         }
     }
 }
-/// Pieces of random messages, most of them without their ends.
+/// Fragments of random messages, mostly unclosed.
 fn piece() -> impl Strategy<Value = String> {
     let fixed = [
         "<style>p{color:red}.a b{top:0!important}\n</style>",

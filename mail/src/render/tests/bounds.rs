@@ -1,10 +1,10 @@
-//! A team's own template is bounded in work, memory and time, and `default` stands in for one that is over (rule 23).
+//! A team's own template has limits on work, memory and time; beyond them `default` is used (rule 23).
 
 use std::fmt::Write as _;
 
 use super::*;
 
-/// What becomes of a digest in a template with this HTML: the reason for which `default` stands in.
+/// Why `default` is used for a digest with this HTML.
 fn fallback(html: &str) -> Option<String> {
     fallback_in(folder(html).path())
 }
@@ -34,7 +34,7 @@ fn a_text_or_a_list_that_doubles_is_over_the_limit_of_a_variable() {
     ] {
         let why = fallback(html).unwrap_or_else(|| panic!("{html} is bounded by nothing"));
         assert!(
-            why.contains("custom/body.html:1") && why.contains("a variable of more than 1024 KiB"),
+            why.contains("custom/body.html:1") && why.contains("a variable over the limit of data plus 1024 KiB"),
             "{html}: {why}"
         );
     }
@@ -85,7 +85,7 @@ fn a_text_part_is_bounded() {
 #[test]
 fn a_usual_template_is_far_from_each_limit() {
     let html = "{% component Row(title, n=1) -%}\n  <li>{{ n }} {{ title }}</li>\n{%- endcomponent Row %}\
-                {% set lines = digest.groups %}{% set said %}<b>{{ digest.item_count }}</b>{% endset %}\
+                {% set lines = digest.lines %}{% set said %}<b>{{ digest.item_count }}</b>{% endset %}\
                 {% for line in lines -%}\n  {% set title = line.title ~ \", \" ~ line.quantity %}\
                 {% for item in line.items %}{{ <Row title={title} n={item.count} /> }}{% endfor %}\
                 {%- endfor %}{{ said }}{{ lines | length }}";
@@ -99,7 +99,7 @@ fn a_usual_template_is_far_from_each_limit() {
 
 #[test]
 fn a_template_with_a_list_comprehension_is_refused_with_its_line() {
-    let folder = folder("<p>\n{{ [line.title for line in digest.groups] | list }}</p>");
+    let folder = folder("<p>\n{{ [line.title for line in digest.lines] | list }}</p>");
     let why = TemplateRenderer::new(Some(folder.path())).err().unwrap().to_string();
     assert!(why.contains("custom/body.html:2: a list comprehension is not available"), "{why}");
 }

@@ -1,4 +1,4 @@
-//! Single messages: what their templates get, and how they are checked.
+//! Single messages: template variables and checks.
 
 use std::{fs, path::Path};
 
@@ -68,7 +68,7 @@ fn a_variable_that_is_missing_is_an_error_with_its_place() {
     let error = fails("welcome");
     assert!(error.to_string().contains("welcome/body.html:1"), "{error}");
     let unknown = fails("nothing");
-    assert!(unknown.to_string().contains("there are: activity"), "{unknown}");
+    assert!(unknown.to_string().contains("available: activity"), "{unknown}");
 }
 
 #[test]

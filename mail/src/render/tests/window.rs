@@ -1,4 +1,4 @@
-//! The window that a message shows.
+//! The window shown in a message.
 
 use super::*;
 
@@ -19,7 +19,7 @@ fn a_shown_window_ends_when_it_was_claimed_and_not_when_due() {
         (Some(at("2025-02-04T09:00:00Z")), "en", "Mon, Feb 3, 7:00 AM to Tue, Feb 4, 9:00 AM"),
         (Some(at("2026-01-01T09:00:00Z")), "en", "Mon, Feb 3, 2025, 7:00 AM to Thu, Jan 1, 2026, 9:00 AM"),
     ] {
-        let contents = DigestContents { claimed_at, items: 0, groups: 0, counts: [].into(), lines: Vec::new() };
+        let contents = DigestContents { claimed_at, items: 0, line_count: 0, counts: [].into(), lines: Vec::new() };
         let links = ViewLinks::default();
         let input = ViewInput {
             contents: &contents,

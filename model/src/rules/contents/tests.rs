@@ -1,4 +1,4 @@
-//! Contents of a few events. The conformance suite of the store compares them with those of both databases.
+//! The store's conformance suite compares these contents with both databases'.
 
 use std::collections::BTreeSet;
 
@@ -40,8 +40,8 @@ fn named(counts: &[(&str, i64)]) -> BTreeMap<String, i64> {
     counts.iter().map(|&(name, count)| (name.to_owned(), count)).collect()
 }
 
-fn with(events: &[Event], groups: u32, items: u32, categories: &DigestCategories) -> DigestContents {
-    digest_contents(events, at(60_000), DisplayLimits { groups, items, categories })
+fn with(events: &[Event], lines: u32, items: u32, categories: &DigestCategories) -> DigestContents {
+    digest_contents(events, at(60_000), DisplayLimits { lines, items, categories })
 }
 
 fn of(events: &[Event]) -> DigestContents {
@@ -91,7 +91,7 @@ fn totals_cover_the_groups_that_are_not_shown() {
     ];
     let contents = with(&events, 1, 3, &DigestCategories::default());
     assert_eq!(
-        (contents.claimed_at, contents.items, contents.groups, contents.lines.len()),
+        (contents.claimed_at, contents.items, contents.line_count, contents.lines.len()),
         (Some(at(60_000)), 3, 2, 1)
     );
     assert_eq!(contents.counts, named(&[("critical", 10), ("minor", -1)]));
@@ -132,13 +132,10 @@ fn a_line_names_three_actors_by_their_latest_events() {
 #[test]
 fn times_are_cut_to_milliseconds() {
     let fine = Event { occurred_at: at(7) + jiff::SignedDuration::from_micros(900), ..on("1", "a", 0) };
-    let line = digest_contents(
-        &[fine],
-        at(8),
-        DisplayLimits { groups: 1, items: 1, categories: &DigestCategories::default() },
-    )
-    .lines
-    .remove(0);
+    let line =
+        digest_contents(&[fine], at(8), DisplayLimits { lines: 1, items: 1, categories: &DigestCategories::default() })
+            .lines
+            .remove(0);
     assert_eq!((line.first_at, line.last_at, line.latest[0].at), (at(7), at(7), at(7)));
 }
 
@@ -163,7 +160,7 @@ fn events_of_which_a_reader_reads_the_same_are_one_item() {
     assert_eq!(told(2), expected[..2]);
 }
 
-/// Three comments of one person on one document: the title is the document's.
+/// Three comments by one person on one document, which provides the title.
 #[test]
 fn events_with_other_excerpts_or_links_are_items_of_their_own() {
     let of_ann = |id: &str, more: &[(&str, serde_json::Value)], milliseconds| {

@@ -69,8 +69,8 @@ async fn a_service_emits_with_a_token_of_the_issuer_for_this_api() -> Result<()>
     let api = Api::start_with("after 1d", &issuer.trust()).await?;
     api.emit(&issuer.token(Some(AUDIENCE)).await?, "bo", "e1").await?;
 
-    let opaque = "let the issuer make JWTs for this audience (docs/http.md has the setting)";
-    let other = "aud has no gateway.oidc.audience";
+    let opaque = "configure the issuer to issue JWTs for this audience (see docs/http.md)";
+    let other = "aud does not contain gateway.oidc.audience";
     for (resource, reason) in [(None, opaque), (Some("https://shop.acme.example"), other)] {
         let token = issuer.token(resource).await?;
         let (status, answer) = api.ask(&token, "POST", "/v1/events", &json!([])).await?;

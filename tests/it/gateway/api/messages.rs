@@ -82,7 +82,7 @@ async fn a_message_cancelled_before_its_time_arrives_only_after_a_retry() -> Res
     api.reaches(&token, "late", "sent").await?;
     assert_eq!(api.cli.relay.count(), 1);
     let (status, refused) = api.ask(&token, "POST", "/v1/messages/late/cancel", &order).await?;
-    assert_eq!((status, &refused["errors"][0]["problem"]), (409, &json!("the message is sent already")));
+    assert_eq!((status, &refused["errors"][0]["problem"]), (409, &json!("the message is already sent")));
     let (status, refused) = api.ask(&token, "POST", "/v1/messages/late/retry", &order).await?;
     assert_eq!((status, &refused["type"]), (409, &json!("/problems/conflict")), "{refused}");
 

@@ -103,7 +103,7 @@ async fn an_operator_of_the_issuer_has_an_own_name_in_the_audit() -> Result<()> 
     let release = json!({"why": "prices fixed"});
     let (status, answer) = api.ask(&eve, "POST", "/v1/digests/activity/bo/release", &release).await?;
     assert_eq!((status, &answer["held"]), (200, &json!(true)), "{answer}");
-    let pause = json!({"filter": "type=activity", "why": "wrong prices", "until": "2h"});
+    let pause = json!({"filter": "digest_type=activity", "why": "wrong prices", "until": "2h"});
     let (status, answer) = api.ask(&ann, "POST", "/v1/pauses", &pause).await?;
     assert_eq!((status, &answer["pause"]["by"]), (201, &json!("oidc:ann")), "{answer}");
     let path = "/v1/recipients/bo/consent/activity";

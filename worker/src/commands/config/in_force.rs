@@ -83,7 +83,7 @@ fn flatten_table(table: &ConfigTable, origins: &SettingOrigins) -> anyhow::Resul
 impl fmt::Display for TenantSettingsView<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { tenant, brand, stream, digest } = self;
-        writeln!(f, "# In force for the tenant {tenant:?}. Behind each setting is the key that it comes from.")?;
+        writeln!(f, "# Effective settings of tenant {tenant:?}. Each comment names the key that a setting is from.")?;
         let streams = stream.iter().map(|(name, section)| (format!("stream.{name}"), section));
         let digests = digest.iter().map(|(name, section)| (format!("digest.{name}"), section));
         let sections = [("brand".to_owned(), brand)].into_iter().chain(streams).chain(digests);

@@ -37,8 +37,8 @@ fn show(config: &Config, name: &str, relay: &RelayConfig) -> Option<ConfigTable>
 /// Without one, we never see the relay's bounces and complaints.
 fn without_webhook(name: &str, provider: Provider) -> ConfigProblem {
     let (key, right) = match provider {
-        Provider::Ses => ("topic_arn", "the topic of SNS to which SES publishes its events"),
-        _ => ("webhook_secret_env", "the name of the variable with the secret of the webhook"),
+        Provider::Ses => ("topic_arn", "the SNS topic to which SES publishes its events"),
+        _ => ("webhook_secret_env", "the name of the environment variable with the webhook's secret"),
     };
     let problem = format!("is missing; write {right}, or {} reports nothing", provider.name());
     ConfigProblem::new(format!("[relay.{name}]"), key, problem)
@@ -91,7 +91,7 @@ mod tests {
                 "",
                 &["default: gateway.public_url: is missing; write the address"],
             ),
-            ("provider = \"ses\"", GATEWAY, &["[relay.m]: topic_arn: is missing; write the topic of SNS"]),
+            ("provider = \"ses\"", GATEWAY, &["[relay.m]: topic_arn: is missing; write the SNS topic"]),
             ("provider = \"resend\"", GATEWAY, &["[relay.m]: webhook_secret_env: is missing; write the name"]),
         ] {
             let shown = shown(keys, gateway);

@@ -46,7 +46,7 @@ pub(super) async fn list(config: &Config, filter: &KeyFilter, as_json: bool) -> 
 async fn select_keys(config: &Config, filter: &KeyFilter, temporal: &Temporal) -> anyhow::Result<BTreeSet<Key>> {
     let mut keys = BTreeSet::new();
     for filter in filter.under_each_name(&config.names) {
-        keys.extend(filter.keys(temporal).await.context("Temporal does not list the keys")?);
+        keys.extend(filter.keys(temporal).await.context("cannot list the keys in Temporal")?);
     }
     Ok(keys)
 }
@@ -56,7 +56,7 @@ fn keys_in_words(keys: &BTreeSet<Key>, as_json: bool) -> String {
     if as_json {
         return json!({"keys": names}).to_string();
     }
-    let last = format!("{}; none was told anything (--dry-run)", format_count(names.len() as u64, "key"));
+    let last = format!("{}; no command was sent (--dry-run)", format_count(names.len() as u64, "key"));
     names.into_iter().chain([last]).collect::<Vec<_>>().join("\n")
 }
 
@@ -141,9 +141,9 @@ mod tests {
         let keys = ["acme/alerts/ann", "acme/alerts/bob"].map(|key| key.parse().unwrap()).into();
         assert_eq!(
             keys_in_words(&keys, false),
-            "acme/alerts/ann\nacme/alerts/bob\n2 keys; none was told anything (--dry-run)"
+            "acme/alerts/ann\nacme/alerts/bob\n2 keys; no command was sent (--dry-run)"
         );
         assert_eq!(keys_in_words(&keys, true), r#"{"keys":["acme/alerts/ann","acme/alerts/bob"]}"#);
-        assert_eq!(keys_in_words(&BTreeSet::new(), false), "0 keys; none was told anything (--dry-run)");
+        assert_eq!(keys_in_words(&BTreeSet::new(), false), "0 keys; no command was sent (--dry-run)");
     }
 }

@@ -27,10 +27,10 @@ pub struct PreviewOptions {
     /// Write subject.txt, body.html and body.txt to this folder instead of printing the text
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Print nothing but this part
+    /// Print only this part
     #[arg(long, conflicts_with = "out")]
     part: Option<PreviewPart>,
-    /// Answer in JSON; `null` when no window is open
+    /// Print JSON; `null` when no window is open
     #[arg(long, conflicts_with_all = ["out", "part"])]
     json: bool,
 }
@@ -83,10 +83,10 @@ fn part_text(mail: &RenderedEmail, part: PreviewPart) -> &str {
 /// Returns facts that the message does not show, e.g. why it would not go out now.
 pub(crate) fn preview_notes(preview: &EmailPreview, more: u64) -> Vec<String> {
     let EmailPreview { mail, not_sent_because, .. } = preview;
-    let nothing = mail.is_none().then(|| "nothing would be left to send".to_owned());
-    let note = not_sent_because.as_ref().map(|why| format!("nothing would go out now: {why}"));
+    let nothing = mail.is_none().then(|| "no events would be left to send".to_owned());
+    let note = not_sent_because.as_ref().map(|why| format!("would not be sent now: {why}"));
     let fallback = mail.as_ref().and_then(|mail| mail.fallback.as_ref());
-    let fallback = fallback.map(|why| format!("another template stands in: {why}"));
+    let fallback = fallback.map(|why| format!("using another template: {why}"));
     let more = (more > 0).then(|| format!("without {} on their way to the store", format_count(more, "event")));
     [nothing, note, fallback, more].into_iter().flatten().collect()
 }
@@ -99,12 +99,12 @@ mod tests {
     fn the_notes_say_why_no_mail_would_go_out() {
         let preview =
             |why: Option<&str>| EmailPreview { mail: None, events: 0, not_sent_because: why.map(str::to_owned) };
-        assert_eq!(preview_notes(&preview(None), 0), ["nothing would be left to send"]);
+        assert_eq!(preview_notes(&preview(None), 0), ["no events would be left to send"]);
         assert_eq!(
             preview_notes(&preview(Some("paused until then")), 2),
             [
-                "nothing would be left to send",
-                "nothing would go out now: paused until then",
+                "no events would be left to send",
+                "would not be sent now: paused until then",
                 "without 2 events on their way to the store"
             ]
         );

@@ -22,13 +22,13 @@ pub struct EraseOptions {
     person: PersonId,
     #[command(flatten)]
     reason: RequiredReason,
-    /// Only counts what would be erased
+    /// Only count what would be erased
     #[arg(long)]
     dry_run: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long)]
     yes: bool,
-    /// Answer in JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -83,7 +83,7 @@ pub(super) async fn run(options: EraseOptions, config: &Config) -> anyhow::Resul
     })?;
     anstream::println!("{}", if json { json!(answer).to_string() } else { in_words(&person, &answer) });
     if answer.came_meanwhile() > 0 {
-        anstream::eprintln!("something came meanwhile: stop the producers of {person}, then run the command again");
+        anstream::eprintln!("new data arrived meanwhile: stop the producers of {person}, then run the command again");
     }
     name_unreachable(&person, &answer.unreachable_archives);
     Ok(answer.is_complete())
@@ -92,7 +92,7 @@ pub(super) async fn run(options: EraseOptions, config: &Config) -> anyhow::Resul
 fn name_unreachable(person: &PersonId, folders: &[String]) {
     for folder in folders {
         anstream::eprintln!(
-            "this machine does not have the archive {folder}, which may have lines about {person}: run the command where it is, or forget \
+            "archive {folder} is not on this machine and may have lines about {person}: run the command where it is, or forget \
              the folder with tidings retention forget-archive if its files are gone"
         );
     }
@@ -149,18 +149,18 @@ fn in_words(person: &PersonId, answer: &ErasureResult) -> String {
 /// The two ids, the operator and the reason.
 #[derive(Debug, clap::Args)]
 pub struct MoveOptions {
-    /// The id that is not used any more
+    /// The id to retire
     #[arg(value_name = "TENANT/USER")]
     from: PersonId,
-    /// The id that everything goes to
+    /// The id to keep
     #[arg(value_name = "TENANT/USER")]
     to: PersonId,
     #[command(flatten)]
     reason: RequiredReason,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long)]
     yes: bool,
-    /// Answer in JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -177,14 +177,14 @@ pub(super) async fn move_person(kind: MoveKind, options: MoveOptions, config: &C
     // Another rename can undo a rename.
     let must_ask = kind == MoveKind::Merge && !yes;
     if must_ask
-        && !confirm_command(&question, &to.to_string(), "`tidings recipients show` has what is held about both")?
+        && !confirm_command(&question, &to.to_string(), "`tidings recipients show` shows what is stored about both")?
     {
         anstream::eprintln!("nothing was moved");
         return Ok(false);
     }
     let store = storage::open(&config.database_url).await?;
     if let Some(directory) = config.team_directory()? {
-        anstream::eprintln!("recipients come from {directory}: it must know {to}");
+        anstream::eprintln!("recipients come from {directory}: add {to} there");
     }
     let temporal = crate::installation::connect(config).await?;
     let commands = WorkflowCommands::new(temporal.clone(), &config.task_queue);
@@ -205,7 +205,7 @@ pub(super) async fn move_person(kind: MoveKind, options: MoveOptions, config: &C
     })?;
     anstream::println!("{}", if as_json { json!(answer).to_string() } else { moved_in_words(&from, &to, &answer) });
     for key in &answer.left {
-        anstream::eprintln!("{key} got something meanwhile: let its producers use {to}, then run the command again");
+        anstream::eprintln!("{key} got new events meanwhile: switch its producers to {to}, then run the command again");
     }
     Ok(answer.left.is_empty())
 }
@@ -225,7 +225,7 @@ fn moved_in_words(
         let _ = write!(text, "\n  {name}: {count}");
     }
     for key in windows {
-        let _ = write!(text, "\n  {key} goes on collecting");
+        let _ = write!(text, "\n  {key} keeps collecting events");
     }
     text
 }
@@ -270,7 +270,7 @@ mod tests {
             &move_person::MoveResult { moved, windows, left: Vec::new() },
         );
         let expected = "acme/ann is acme/anna now:\n  recipients: 1\n  events: 3\n  events that wait: 2\n  \
-                        acme/activity/anna goes on collecting";
+                        acme/activity/anna keeps collecting events";
         assert_eq!(text, expected);
         let nothing = moved_in_words(&person("ann"), &person("anna"), &move_person::MoveResult::default());
         assert_eq!(nothing, "acme/ann is acme/anna now: nothing was left to move");

@@ -83,7 +83,7 @@ pub(super) async fn run(id: &PersonId, out: Option<&Path>, config: &Config) -> a
         return Ok(report_unknown(id));
     }
     for missing in &unreachable {
-        anstream::eprintln!("not in the document, because it is out of reach: {missing}");
+        anstream::eprintln!("missing from the document, because it cannot be reached: {missing}");
     }
     let Some(path) = out else {
         export.write(&mut BufWriter::new(io::stdout())).await?;

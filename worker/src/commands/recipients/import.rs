@@ -146,7 +146,7 @@ pub(super) async fn signal_moved(people: &[PersonId], rate: u32, as_json: bool, 
         anstream::println!("{}", json!({ "moved": people.len(), "signalled": told, "not_signalled": untold }));
     } else {
         let people = format_count(people.len() as u64, "person");
-        anstream::println!("another zone: {people}, {} told", format_count(told, "key"));
+        anstream::println!("zone changed: {people}, {} signalled", format_count(told, "key"));
     }
     Ok(())
 }
@@ -160,7 +160,7 @@ async fn signal(keys: &[Key], rate: u32, config: &Config) -> anyhow::Result<usiz
             return Ok(keys.len());
         }
     };
-    let style = ProgressStyle::with_template("{bar:30} {pos} of {len} keys told of another zone, {eta} left")?;
+    let style = ProgressStyle::with_template("{bar:30} {pos} of {len} keys signalled, {eta} left")?;
     let bar = ProgressBar::new(keys.len() as u64).with_style(style);
     let (mut untold, mut first) = (0, None);
     at_rate(
@@ -178,7 +178,7 @@ async fn signal(keys: &[Key], rate: u32, config: &Config) -> anyhow::Result<usiz
     .await;
     bar.finish_and_clear();
     if let Some(error) = first {
-        warn(&format!("{} keys were not told ({error})", HumanCount(untold as u64)));
+        warn(&format!("{} keys could not be signalled ({error})", HumanCount(untold as u64)));
     }
     Ok(untold)
 }

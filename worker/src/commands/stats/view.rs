@@ -1,12 +1,15 @@
 //! Statistics as text, the most urgent first.
 
 use jiff::{SignedDuration, Timestamp, fmt::friendly::SpanPrinter};
-use tidings_operations::stats::{OpenBreaker, Stats, SubscriptionNotices};
+use tidings_operations::stats::{OpenBreaker, Stats, SubscriptionBacklog};
+use tidings_services::visibility::TaskQueueBacklog;
 
 use crate::{commands::runs, phrases::format_count};
 
-pub(super) fn in_words(stats: &Stats, since: SignedDuration) -> String {
-    let mut lines = vec![overdue_line(stats)];
+/// `all` also shows idle task queues.
+pub(super) fn in_words(stats: &Stats, since: SignedDuration, all: bool) -> String {
+    let mut lines = vec![verdict(stats)];
+    lines.extend(overdue_line(stats));
     if stats.troubled_run_count > 0 {
         lines.push(runs::runs_summary(stats.troubled_run_count));
         lines.extend(stats.troubled.iter().map(|of| format!("  {:<14} {}", of.trouble.name(), of.runs)));
@@ -17,11 +20,16 @@ pub(super) fn in_words(stats: &Stats, since: SignedDuration) -> String {
     lines.extend(open_lines(stats));
     lines.push(format!("in the last {}:", format_span(since)));
     lines.extend(span_lines(stats));
-    lines.push("suppressed addresses:".to_owned());
+    if !stats.ledger.suppressed.is_empty() {
+        lines.push("suppressed addresses:".to_owned());
+    }
     let suppressed = stats.ledger.suppressed.iter();
     lines.extend(suppressed.map(|of| format!("  {:<14} {}", of.reason.name(), of.addresses)));
-    lines.push("task queues:".to_owned());
-    lines.extend(stats.task_queues.iter().map(|queue| {
+    let queues: Vec<_> = stats.task_queues.iter().filter(|queue| all || !is_idle(queue)).collect();
+    if !queues.is_empty() {
+        lines.push("task queues:".to_owned());
+    }
+    lines.extend(queues.into_iter().map(|queue| {
         let (name, kind, pollers) = (&queue.name, queue.kind.name(), format_count(queue.pollers, "poller"));
         let backlog = match (queue.backlog, queue.backlog_seconds) {
             (Some(backlog), Some(age)) => {
@@ -37,19 +45,58 @@ pub(super) fn in_words(stats: &Stats, since: SignedDuration) -> String {
             (format_count(stats.inbox.events, "event"), format_span(seconds(stats.inbox.oldest_seconds(stats.at))));
         lines.push(format!("inbox: {events} on the way to Temporal, the oldest for {age}"));
     }
-    lines.extend(stats.notices.iter().filter_map(|of| notices_line(of, stats.at)));
+    lines.extend(stats.webhook_events.iter().filter_map(|of| subscription_line(of, stats.at)));
     let open_breakers = stats.breakers.iter();
     lines.extend(open_breakers.map(|OpenBreaker { relay, tenant, cause, why, .. }| {
-        let of = tenant.as_ref().map(|tenant| format!(" for the tenant {tenant}")).unwrap_or_default();
-        format!("relay {relay} is left alone{of}: {cause}: {why}")
+        let of = tenant.as_ref().map(|tenant| format!(" and tenant {tenant}")).unwrap_or_default();
+        format!("circuit breaker open for relay {relay}{of}: {cause}: {why}")
     }));
     lines.push(zone_data(stats));
     lines.join("\n")
 }
 
+/// The first line: all is well, or what needs attention, the most urgent first.
+fn verdict(stats: &Stats) -> String {
+    let blind =
+        stats.task_queues.iter().filter(|queue| queue.pollers == 0 && queue.backlog.is_none_or(|tasks| tasks > 0));
+    let stuck = stats.webhook_events.iter().filter(|of| of.gone_at.is_some() || of.dead_letters > 0);
+    let unpolled = blind.map(|queue| format!("no worker polls {} ({})", queue.name, queue.kind.name()));
+    let counts = [
+        (stats.overdue_digest_count, "overdue digest"),
+        (stats.troubled_run_count, "run in trouble"),
+        (stats.breakers.len() as u64, "open circuit breaker"),
+        (stuck.count() as u64, "subscription with undelivered events"),
+    ];
+    let counts = counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| format_items(count, what));
+    let differ = stats.differences.iter().any(|difference| !difference.aspect.is_expected());
+    let words = [
+        (differ, "workers and gateways differ"),
+        (stats.retention.trouble.is_some(), "retention"),
+        (!stats.unknown_zones.is_empty(), "unknown time zones"),
+    ];
+    let words = words.into_iter().filter(|(is_so, _)| *is_so).map(|(_, what)| what.to_owned());
+    let found: Vec<_> = counts.chain(unpolled).chain(words).collect();
+    if found.is_empty() {
+        format!("{GREEN}all is well{GREEN:#}")
+    } else {
+        format!("{RED}needs attention:{RED:#} {}", found.join(", "))
+    }
+}
+
+/// Like [`format_count`], with the plural in the first word or two: `2 runs in trouble`.
+fn format_items(count: u64, what: &str) -> String {
+    let (noun, rest) =
+        [" in ", " with "].into_iter().find_map(|word| what.find(word)).map_or((what, ""), |at| what.split_at(at));
+    format_count(count, noun) + rest
+}
+
+fn is_idle(queue: &TaskQueueBacklog) -> bool {
+    queue.backlog == Some(0) && queue.pollers > 0
+}
+
 fn process_lines(stats: &Stats) -> Vec<String> {
     let Some(first) = stats.differences.first() else { return Vec::new() };
-    let effect = if first.aspect.is_expected() { "" } else { ", so that nothing is deleted until the workers agree" };
+    let effect = if first.aspect.is_expected() { "" } else { ", so retention deletes nothing until the workers agree" };
     let lines = stats.differences.iter().map(|difference| format!("  {difference}"));
     [format!("workers and gateways differ{effect}:")].into_iter().chain(lines).collect()
 }
@@ -60,7 +107,7 @@ fn unknown_zones(stats: &Stats) -> Vec<String> {
         return Vec::new();
     }
     let mut lines =
-        vec![format!("{} with an unknown time zone, so that another one counts:", format_count(rows, "recipient"))];
+        vec![format!("{} with an unknown time zone, so another one applies:", format_count(rows, "recipient"))];
     lines.extend(stats.unknown_zones.iter().map(|of| format!("  {:<14} {}", of.zone, of.rows)));
     lines
 }
@@ -76,20 +123,27 @@ fn zone_data(stats: &Stats) -> String {
 }
 
 /// Returns `None` if the subscription needs no attention.
-fn notices_line(of: &SubscriptionNotices, now: Timestamp) -> Option<String> {
-    let SubscriptionNotices { subscription, waiting, oldest, dead_letters, gone_at } = of;
+fn subscription_line(of: &SubscriptionBacklog, now: Timestamp) -> Option<String> {
+    let SubscriptionBacklog { subscription, waiting, oldest, dead_letters, gone_at } = of;
     let oldest =
         oldest.map(|at| format!(", the oldest for {}", format_span(now.duration_since(at)))).unwrap_or_default();
     let dead = format_count(*dead_letters, "dead letter");
     let gone = if gone_at.is_some() { "; its receiver answered 410" } else { "" };
-    let line = format!("notices to {subscription}: {waiting} waiting{oldest}, {dead}{gone}");
+    let line = format!("webhook events to {subscription}: {waiting} waiting{oldest}, {dead}{gone}");
     (*waiting > 0 || *dead_letters > 0 || gone_at.is_some()).then_some(line)
 }
 
-fn overdue_line(stats: &Stats) -> String {
+/// A window that waits for a worker has an age, and is not a digest yet.
+fn overdue_line(stats: &Stats) -> Option<String> {
     let late = format_span(seconds(stats.oldest_overdue_seconds));
-    let (undelivered, overdue) = (stats.undelivered_digest_count, stats.overdue_digest_count);
-    format!("{overdue} overdue of {}, the oldest by {late}", format_count(undelivered, "undelivered digest"))
+    match (stats.undelivered_digest_count, stats.overdue_digest_count) {
+        (0, _) if stats.oldest_overdue_seconds == 0 => None,
+        (0, _) => Some(format!("a window is overdue by {late}")),
+        (undelivered, overdue) => Some(format!(
+            "{overdue} overdue of {}, the oldest by {late}",
+            format_count(undelivered, "undelivered digest")
+        )),
+    }
 }
 
 fn open_lines(stats: &Stats) -> Vec<String> {
@@ -133,6 +187,9 @@ pub(super) fn format_span(span: SignedDuration) -> String {
     SpanPrinter::new().duration_to_string(&SignedDuration::from_secs(span.as_secs()))
 }
 
+const GREEN: anstyle::Style = anstyle::AnsiColor::Green.on_default().bold();
+const RED: anstyle::Style = anstyle::AnsiColor::Red.on_default().bold();
+
 #[cfg(test)]
 pub(super) mod tests {
     use tidings_model::{
@@ -145,7 +202,7 @@ pub(super) mod tests {
         window::DigestOutcome,
     };
     use tidings_operations::stats::{OpenDigests, RetentionStatus, TroubleCount, UnknownZone};
-    use tidings_services::visibility::{TaskKind, TaskQueueBacklog};
+    use tidings_services::visibility::TaskKind;
 
     use super::*;
 
@@ -201,15 +258,15 @@ pub(super) mod tests {
                 open_since: at(1),
             }],
             inbox: InboxDepth { events: 30, bytes: 9_000, oldest: Some(at(4_100)) },
-            notices: vec![
-                SubscriptionNotices {
+            webhook_events: vec![
+                SubscriptionBacklog {
                     subscription: "crm".into(),
                     waiting: 4,
                     oldest: Some(at(600)),
                     dead_letters: 1,
                     gone_at: Some(at(900)),
                 },
-                SubscriptionNotices {
+                SubscriptionBacklog {
                     subscription: "erp".into(),
                     waiting: 0,
                     oldest: None,
@@ -246,7 +303,7 @@ pub(super) mod tests {
             .into(),
             retention: RetentionStatus {
                 last_ended_at: Some(at(0)),
-                trouble: Some("the schedule tidings-upkeep is paused, so that nothing is deleted at night".into()),
+                trouble: Some("schedule tidings-upkeep is paused: old data will not be deleted".into()),
             },
         }
     }
@@ -254,14 +311,16 @@ pub(super) mod tests {
     #[test]
     fn the_words_name_the_most_urgent_first() {
         let words = "\
+needs attention: 2 overdue digests, 1 run in trouble, 1 open circuit breaker, 1 subscription with undelivered events, \
+no worker polls tidings (workflow), workers and gateways differ, retention, unknown time zones
 2 overdue of 3 undelivered digests, the oldest by 1h 10m
 1 run in trouble; `tidings runs list` has the commands to run:
   terminated     1
-workers and gateways differ, so that nothing is deleted until the workers agree:
+workers and gateways differ, so retention deletes nothing until the workers agree:
   other settings: [retention] (ab in worker a:1; cd in worker b:2)
   another version: 0.1.0 in worker a:1; 0.2.0 in worker b:2
-retention: the schedule tidings-upkeep is paused, so that nothing is deleted at night
-3 recipients with an unknown time zone, so that another one counts:
+retention: schedule tidings-upkeep is paused: old data will not be deleted
+3 recipients with an unknown time zone, so another one applies:
   localtime      3
 812 open keys:
   acme/activity  812
@@ -276,17 +335,45 @@ suppressed addresses:
 task queues:
   tidings                  workflow 5 waiting, the oldest for 1m 1s; 0 pollers
 inbox: 30 events on the way to Temporal, the oldest for 1m 40s
-notices to crm: 4 waiting, the oldest for 1h, 1 dead letter; its receiver answered 410
-relay ses is left alone: outage: connection refused
+webhook events to crm: 4 waiting, the oldest for 1h, 1 dead letter; its receiver answered 410
+circuit breaker open for relay ses: outage: connection refused
 zone data here: 2026f of the program; the newest that a worker had is 2027a";
-        assert_eq!(in_words(&sample(), SignedDuration::from_hours(24)), words);
+        assert_eq!(plain_words(&sample(), true), words);
+    }
+
+    fn plain_words(stats: &Stats, all: bool) -> String {
+        anstream::adapter::strip_str(&in_words(stats, SignedDuration::from_hours(24), all)).to_string()
+    }
+
+    #[test]
+    fn all_is_well_without_idle_queues_and_empty_lists() {
+        let mut stats = Stats {
+            undelivered_digest_count: 0,
+            overdue_digest_count: 0,
+            oldest_overdue_seconds: 0,
+            troubled_run_count: 0,
+            troubled_runs: vec![],
+            troubled: vec![],
+            breakers: vec![],
+            webhook_events: vec![],
+            differences: vec![],
+            unknown_zones: vec![],
+            retention: RetentionStatus { last_ended_at: None, trouble: None },
+            ..sample()
+        };
+        stats.ledger.suppressed.clear();
+        stats.task_queues[0] = TaskQueueBacklog { backlog: Some(0), pollers: 2, ..stats.task_queues[0].clone() };
+        let words = plain_words(&stats, false);
+        assert!(words.starts_with("all is well\n812 open keys:"), "{words}");
+        assert!(!words.contains("suppressed") && !words.contains("task queues"), "{words}");
+        assert!(plain_words(&stats, true).contains("tidings                  workflow 0 waiting"));
     }
 
     #[test]
     fn a_backlog_that_the_server_does_not_report_is_unknown() {
         let mut stats = sample();
         (stats.task_queues[0].backlog, stats.task_queues[0].backlog_seconds) = (None, None);
-        let words = in_words(&stats, SignedDuration::from_hours(24));
+        let words = plain_words(&stats, false);
         assert!(
             words.contains("workflow waiting: unknown, as Temporal before 1.28 does not report it; 0 pollers"),
             "{words}"
@@ -313,7 +400,7 @@ zone data here: 2026f of the program; the newest that a worker had is 2027a";
             "breakers": [{"relay": "ses", "cause": "outage", "why": "connection refused",
                           "open_since": "2027-01-15T08:00:01Z"}],
             "inbox": {"events": 30, "bytes": 9000, "oldest": "2027-01-15T09:08:20Z"},
-            "notices": [{"subscription": "crm", "waiting": 4, "oldest": "2027-01-15T08:10:00Z", "dead_letters": 1,
+            "webhook_events": [{"subscription": "crm", "waiting": 4, "oldest": "2027-01-15T08:10:00Z", "dead_letters": 1,
                          "gone_at": "2027-01-15T08:15:00Z"},
                         {"subscription": "erp", "waiting": 0, "oldest": null, "dead_letters": 0, "gone_at": null}],
             "troubled_run_count": 1, "oldest_troubled_run_seconds": 4150, "troubled": [{"trouble": "terminated", "runs": 1}],
@@ -326,7 +413,7 @@ zone data here: 2026f of the program; the newest that a worker had is 2027a";
             "differences": [{"aspect": "configuration", "who": "[retention] (ab in worker a:1; cd in worker b:2)"},
                             {"aspect": "version", "who": "0.1.0 in worker a:1; 0.2.0 in worker b:2"}],
             "retention": {"last_ended_at": "2027-01-15T08:00:00Z",
-                       "trouble": "the schedule tidings-upkeep is paused, so that nothing is deleted at night"},
+                       "trouble": "schedule tidings-upkeep is paused: old data will not be deleted"},
         });
         assert_eq!(serde_json::to_value(sample()).unwrap(), expected);
     }

@@ -15,14 +15,14 @@ pub(super) const HELP: &str = "Examples:\n  \
     tidings suppressions import spam-reports.csv --tenant acme --reason complaint\n  \
     aws sesv2 list-suppressed-destinations | jq -c '.SuppressedDestinationSummaries[]' |\n    \
     tidings suppressions import - --tenant acme\n\n\
-    The first line of a CSV file, or the names in the first line of NDJSON, say the format:\n  \
+    The first line of a CSV file, or the names in the first line of NDJSON, decide the format:\n  \
     sendgrid  status,reason,email,created\n  \
     mailgun   address,code,error,created_at or address,tags,created_at\n  \
     postmark  EmailAddress,SuppressionReason,Origin,CreatedAt\n  \
     ses       EmailAddress,Reason,LastUpdateTime\n  \
     mailjet   Email,IsExcludedFromCampaigns,IsSpamComplaining,UnsubscribedAt,...\n  \
     tidings   address,reason,detail,at\n\n\
-    Spam reports and unsubscribes of SendGrid, and complaints of Mailgun, do not say their reason: give --reason.";
+    Spam reports and unsubscribes of SendGrid, and complaints of Mailgun, have no reason column: use --reason.";
 
 /// The origin of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -197,7 +197,7 @@ fn bounce_reason(code: &str, text: &str, column: &'static str) -> Result<Suppres
             column,
             format!("{code:?} is a temporary failure, which suppresses nothing; --reason decides otherwise"),
         )),
-        None => Err((column, "does not say why the address is suppressed; name the reason with --reason".to_owned())),
+        None => Err((column, "has no reason for the suppression; name one with --reason".to_owned())),
     }
 }
 
@@ -315,12 +315,7 @@ mod tests {
                 "\"bounce\" is not a reason; write one of hard_bounce",
             ),
             (ListFormat::Sendgrid, &[("status", "4.2.2")], "status", "\"4.2.2\" is a temporary failure"),
-            (
-                ListFormat::Sendgrid,
-                &[],
-                "status",
-                "does not say why the address is suppressed; name the reason with --reason",
-            ),
+            (ListFormat::Sendgrid, &[], "status", "has no reason for the suppression; name one with --reason"),
             (ListFormat::Mailgun, &[("code", "452")], "code", "temporary failure"),
             (ListFormat::Ses, &[("Reason", "")], "Reason", "write one of BOUNCE, COMPLAINT"),
         ] {

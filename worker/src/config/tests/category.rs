@@ -41,7 +41,7 @@ fn a_mistake_is_reported_with_its_remedy() {
         ),
         (
             "category.x = { section = \"y\", title = \"X\" }\ncategory.y.title = \"Y\"",
-            "tidings.toml:3: digest.a.category.x.title: is that of the section; remove this key, or `section`".into(),
+            "tidings.toml:3: digest.a.category.x.title: comes from the section; remove this key, or `section`".into(),
         ),
         (
             "category.x.priority = 101",
@@ -83,7 +83,7 @@ max_age = \"30d\"",
             "digest.a.category",
             "write `max_age` and `min_count` without a category",
         ),
-        ("delay.\"*\" = \"5m\"", "digest.a.delay", "what `delay` does not name waits as `cadence` says"),
+        ("delay.\"*\" = \"5m\"", "digest.a.delay", "categories without a `delay` wait as `cadence` says"),
         ("categories.\"*\" = \"All\"", "digest.a.categories", "name each one that recipients may turn off"),
         (
             "[digest.\"*\"]
@@ -95,11 +95,11 @@ cadence = \"instant\"",
             "[tenant.\"*\"]
 name = \"All\"",
             "tenant",
-            "the general tables are those of every tenant",
+            "the general tables apply to every tenant",
         ),
     ] {
         let found = problems_of(&with(lines));
-        let said = format!(": {key}.\"*\": does not stand for all of them; {instead}");
+        let said = format!(": {key}.\"*\": is not a wildcard; {instead}");
         assert!(found.contains(&said), "{lines}: {found}");
     }
 }

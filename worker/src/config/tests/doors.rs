@@ -29,15 +29,15 @@ fn a_listener_beyond_this_machine_needs_words() {
             assert_eq!((config.door_warnings(), config.doors_in_words().get(listen)), (Vec::new(), Some(&shown)));
         }
         let wrong = problems_of(&format!("{}{tls} = \"off\"", at("127.0.0.1:9000")));
-        assert!(wrong.contains(&format!("{tls} = \"off\": is not \"none\"")), "{wrong}");
+        assert!(wrong.contains(&format!("{tls} = \"off\": must be \"none\"")), "{wrong}");
     }
 }
 
 #[test]
 fn a_database_elsewhere_has_tls_unless_words_say_otherwise() {
     for (url, shown, warned) in [
-        ("postgres://u@192.0.2.7/t", "without words for it", true),
-        ("postgres://u@192.0.2.7/t?sslmode=prefer", "without words for it", true),
+        ("postgres://u@192.0.2.7/t", "no TLS setting", true),
+        ("postgres://u@192.0.2.7/t?sslmode=prefer", "no TLS setting", true),
         ("postgres://u@192.0.2.7/t?sslmode=verify-full", "TLS", false),
         ("postgres://u@192.0.2.7/t?sslmode=disable", "in clear by sslmode=disable", false),
         ("postgres://u@127.0.0.1/t", "this machine", false),

@@ -20,7 +20,7 @@ fn a_public_address_is_https_except_on_this_machine() {
     }
     let long = format!("https://{}.example", "a".repeat(200));
     for (wrong, said) in [
-        ("http://mail.acme.example", "is not https, so that everyone on the way could read the links"),
+        ("http://mail.acme.example", "is not https, so anyone on the network path could read the links"),
         ("ftp://mail.acme.example", "\"ftp\" is not https"),
         ("mail.acme.example", "is not a URL"),
         ("https://mail.acme.example/?tenant=a", "has a query or fragment"),
@@ -75,7 +75,7 @@ fn proxies_are_networks_or_addresses() {
 #[test]
 fn pages_of_ones_own_have_known_placeholders_and_a_token() {
     let of = |key: &str, url: &str| format!("[gateway]\n{key} = \"{url}\"");
-    for url in ["https://app.acme.example/u?t={token}", "http://localhost/{tenant}/{type}/{user}?t={token}"] {
+    for url in ["https://app.acme.example/u?t={token}", "http://localhost/{tenant}/{digest_type}/{user}?t={token}"] {
         let config = read(&of("unsubscribe_url", url), &[("TIDINGS_LINK_KEYS", KEY)]).unwrap();
         assert!(config.settings(UnknownRecipients::Wait).is_ok() && config.gateway_problem().is_none());
         let unsigned = read(&of("unsubscribe_url", url), &[]).unwrap().settings(UnknownRecipients::Wait).unwrap_err();

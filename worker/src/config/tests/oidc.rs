@@ -37,17 +37,20 @@ fn a_wrong_issuer_says_what_to_write() {
         ("", "tidings.toml:1: gateway.oidc.issuer: is missing; write the issuer's URL as the claim iss has it"),
         (
             "issuer = \"https://a.example\"",
-            "tidings.toml:1: gateway.oidc.audience: is missing; write the name of this api",
+            "tidings.toml:1: gateway.oidc.audience: is missing; write the name of this API",
         ),
         (
             "issuer = \"login.acme.example\"",
             "tidings.toml:2: gateway.oidc.issuer = \"login.acme.example\": is not a URL",
         ),
-        ("issuer = \"http://login.acme.example\"", "is not https, so that anyone on the way could replace the keys"),
+        (
+            "issuer = \"http://login.acme.example\"",
+            "is not https, so anyone on the network path could replace the keys",
+        ),
         ("issuer = \"ftp://login.acme.example\"", "is not https"),
         ("issuer = \"https://login.acme.example?realm=a\"", "has a user, password, query or fragment"),
         ("issuer = \"https://ann:hunter2@login.acme.example\"", "has a user, password, query or fragment"),
-        ("audience = \"\"", "tidings.toml:2: gateway.oidc.audience: is required; write the name of this api"),
+        ("audience = \"\"", "tidings.toml:2: gateway.oidc.audience: is required; write the name of this API"),
         ("tenant_claim = \"\"", "tidings.toml:2: gateway.oidc.tenant_claim: is required; write the name of a claim"),
         (
             "token_type = \"jwt\"",

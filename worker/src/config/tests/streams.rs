@@ -135,7 +135,7 @@ fn a_return_path_without_keys_stops_only_sending_and_names_the_remedy() {
                 set TIDINGS_LINK_KEYS to what `tidings keys new` prints";
     assert_eq!(error, said);
     let wrong = read("", &[("TIDINGS_LINK_KEYS", "hunter2")]).unwrap_err().to_string();
-    assert!(wrong.starts_with("environment: TIDINGS_LINK_KEYS = \"***\": is no list of keys"), "{wrong}");
+    assert!(wrong.starts_with("environment: TIDINGS_LINK_KEYS = \"***\": expected space-separated keys"), "{wrong}");
     for address in ["bounce", "Bounce@acme.example", "b+c@acme.example", "bounces-of-acme-@acme.example", "b@x y"] {
         let found = problems_of(&RETURN_PATH.replace("bounce@mail.acme.example", address));
         assert!(found.starts_with("tidings.toml:2: stream.bulk.return_path = "), "{address}: {found}");
@@ -208,10 +208,7 @@ fn a_wrong_relay_or_stream_names_the_remedy() {
             format!("{ses}url_env = \"smtps://u:hunter2@h.example\""),
             "tidings.toml:4: relay.ses.url_env = \"***\": is not the name of a variable; write for",
         ),
-        (
-            with("provider = \"aws\""),
-            "relay.ses.provider = \"aws\": is not a provider that Tidings knows; write one of ses,",
-        ),
+        (with("provider = \"aws\""), "relay.ses.provider = \"aws\": is not a supported provider; write one of ses,"),
         (with("rate = \"14\""), "tidings.toml:5: relay.ses.rate = \"14\": is not a rate; write for example \"14/s\""),
         (with("rate = \"0/s\""), "relay.ses.rate = \"0/s\": is not a rate"),
         (with("rate = \"1/w\""), "relay.ses.rate = \"1/w\": is not a rate"),

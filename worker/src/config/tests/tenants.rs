@@ -127,7 +127,7 @@ fn a_wrong_tenant_names_the_remedy() {
             "tidings.toml:2: tenant.acme.name: is missing, and programs that show no pictures show the name",
         ),
         ("[tenant.acme]\naddress_line = \"a\\nb\"".to_owned(), "tidings.toml:2: tenant.acme.address_line"),
-        ("[tenant.\"\"]\nname = \"Acme\"".to_owned(), "tidings.toml:1: tenant.: is no tenant of an event: is required"),
+        ("[tenant.\"\"]\nname = \"Acme\"".to_owned(), "tidings.toml:1: tenant.: is not a valid tenant: is required"),
         ("[tenant.\"a\\u0007b\"]\nname = \"Acme\"".to_owned(), "has the control character '\\u{7}'"),
         (
             format!("{RELAYS}[relay.x]\nurl = \"smtp://127.0.0.1:3\"\nrate = \"1/s\"\n[stream.bulk]\nrelays = [\"ours\", \

@@ -37,9 +37,9 @@ impl SinkSession {
             "DATA" => self.data(),
             "RSET" => self.reset(SinkAction::Answer("250 2.0.0 forgotten")),
             "NOOP" => SinkAction::Answer("250 2.0.0 ok"),
-            "VRFY" => SinkAction::Answer("252 2.5.0 every address is taken"),
+            "VRFY" => SinkAction::Answer("252 2.5.0 every address is accepted"),
             "QUIT" => SinkAction::Quit,
-            _ => SinkAction::Answer("502 5.5.1 this sink knows EHLO, MAIL, RCPT, DATA, RSET, NOOP and QUIT"),
+            _ => SinkAction::Answer("502 5.5.1 this sink supports EHLO, MAIL, RCPT, DATA, RSET, NOOP and QUIT"),
         }
     }
 
@@ -52,7 +52,7 @@ impl SinkSession {
         if self.from.is_some() {
             return "503 5.5.1 one MAIL at a time";
         }
-        let Some(from) = parse_path(rest, "FROM:") else { return "501 5.5.4 say MAIL FROM:<address>" };
+        let Some(from) = parse_path(rest, "FROM:") else { return "501 5.5.4 use MAIL FROM:<address>" };
         self.from = Some(from.to_owned());
         "250 2.1.0 ok"
     }
@@ -65,7 +65,7 @@ impl SinkSession {
             return "452 4.5.3 too many recipients";
         }
         match parse_path(rest, "TO:") {
-            None | Some("") => "501 5.5.4 say RCPT TO:<address>",
+            None | Some("") => "501 5.5.4 use RCPT TO:<address>",
             Some(to) => {
                 self.to.push(to.to_owned());
                 "250 2.1.5 ok"

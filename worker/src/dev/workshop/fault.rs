@@ -36,14 +36,14 @@ impl WorkshopFault {
                 Self::new(&path.display().to_string(), source, "Let tidings dev read this file or folder.")
             }
             TemplateError::Words(words) => {
-                Self::new("words", words, "Correct the file of words. The next change of a file is shown here.")
+                Self::new("words", words, "Correct the words file. This page reloads when a file changes.")
             }
             TemplateError::Missing { file } => {
                 let problem = format!("there is no {file}");
                 Self::new(file, problem, "Add the file: a template has subject.txt, body.html and body.txt.")
             }
             TemplateError::Template { place, problem } => {
-                let remedy = "Correct it there. The next change of a file is shown here.";
+                let remedy = "Correct it there. This page reloads when a file changes.";
                 Self { lines: lines_around(place, folder), ..Self::new(place, problem, remedy) }
             }
             TemplateError::Unknown { names, .. } => {

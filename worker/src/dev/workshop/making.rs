@@ -117,7 +117,7 @@ async fn render_window(
     let Some(mail) = preview.mail else { return Err(nothing(&notes.join("; "))) };
     if let Some(other) = deps.settings.digest(&parsed).map(|digest| &digest.template).filter(|own| **own != wanted.name)
     {
-        notes.push(format!("its messages go out in the template {other}"));
+        notes.push(format!("its messages use the template {other}"));
     }
     match &mail.fallback {
         None => Ok(WorkshopMessage { mail, notes }),

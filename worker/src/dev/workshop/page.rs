@@ -227,7 +227,7 @@ fn render_page(bench: &WorkshopState, files: &FolderState, name: &str, view: imp
     match rendered {
         Ok(html) => ([(header::CONTENT_SECURITY_POLICY, POLICY)], Html(html)).into_response(),
         Err(error) => {
-            tracing::error!(error, name, "a page of the workshop cannot be made: please report that");
+            tracing::error!(error, name, "cannot render a page of the workshop: please report that");
             StatusCode::INTERNAL_SERVER_ERROR.into_response()
         }
     }

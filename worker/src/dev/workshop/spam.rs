@@ -101,7 +101,7 @@ async fn run(message: &[u8]) -> io::Result<String> {
 fn parse_report(report: &str) -> SpamScore {
     let status = report.lines().find_map(|line| line.strip_prefix("X-Spam-Status: "));
     let score = status.and_then(|status| status.split_whitespace().find_map(|word| word.strip_prefix("score=")));
-    let Some(score) = score else { return SpamScore::Failed { why: "its answer has no score".to_owned() } };
+    let Some(score) = score else { return SpamScore::Failed { why: "its output has no score".to_owned() } };
     let rules = report.rsplit_once(TABLE).and_then(|(_, table)| table.split_once('\n')).unwrap_or_default().1;
     SpamScore::Scored { score: score.to_owned(), rules: rules.trim_matches(['\r', '\n']).trim_end().to_owned() }
 }
@@ -116,6 +116,6 @@ mod tests {
                       Body\nContent analysis details:   (-0.1 points, 5.0 required)\n\n pts rule\n---- ----\n-0.1 A\n\n";
         let scored = SpamScore::Scored { score: "-0.1".into(), rules: " pts rule\n---- ----\n-0.1 A".into() };
         assert_eq!(parse_report(report), scored);
-        assert_eq!(parse_report("X-Spam-Status: x\n"), SpamScore::Failed { why: "its answer has no score".into() });
+        assert_eq!(parse_report("X-Spam-Status: x\n"), SpamScore::Failed { why: "its output has no score".into() });
     }
 }

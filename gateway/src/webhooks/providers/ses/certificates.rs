@@ -68,7 +68,7 @@ impl CertificateCache {
         self.fetcher.get(&address.to_string(), ANSWER_BYTES).await
     }
 
-    /// Returns the certificate, or `None` if it is currently unavailable.
+    /// Returns `None` if the certificate is currently unavailable.
     pub async fn get(&self, address: &SnsUrl) -> Option<SnsCertificate> {
         if let Some(known) = self.cached_entry(address) {
             return known.certificate();
@@ -88,7 +88,7 @@ impl CertificateCache {
         match fetched.and_then(|pem| SnsCertificate::parse(&pem).map_err(|refused| refused.to_string())) {
             Ok(certificate) => CertificateEntry::Certificate(certificate),
             Err(error) => {
-                tracing::warn!(%address, error, "a certificate of SNS cannot be fetched");
+                tracing::warn!(%address, error, "cannot fetch the SNS signing certificate");
                 CertificateEntry::Failed(Instant::now())
             }
         }

@@ -1,5 +1,5 @@
-//! Records attempts before their final dot, many in one commit. This is faster because SQLite has one writer,
-//! and each of its commits waits for the disk.
+//! Records attempts before their final dot, many in one commit: SQLite has one writer, and each of its
+//! commits waits for the disk.
 
 use std::collections::BTreeSet;
 
@@ -69,8 +69,8 @@ WHERE message = $1 AND number = 1 AND nonce = $2 AND class IS NULL
   AND EXISTS (SELECT 1 FROM messages WHERE id = $1 AND closed_at IS NULL)";
 
 impl<D: Dialect> SqlStore<D> {
-    /// Records an attempt about to send its final dot. Returns `true` if it may. The first call to get a
-    /// connection records all calls waiting for one.
+    /// Returns `true` if the attempt may send its final dot. The first call to get a connection records all
+    /// calls waiting for one.
     pub(crate) async fn commit_in_doubt(&self, dot: PendingCommit, now: Timestamp) -> Result<bool> {
         loop {
             let mut told = self.past_the_dot.push((dot.clone(), now));
@@ -155,14 +155,13 @@ impl<D: Dialect> SqlStore<D> {
         Ok(recorded)
     }
 
-    /// Returns `true` if an earlier call recorded this attempt but its reply was lost; the attempt may
-    /// continue.
+    /// Returns `true` if an earlier call recorded this attempt but lost its reply; the attempt may continue.
     pub(crate) async fn is_first(connection: &mut D::Connection, first: &FirstAttempt) -> Result<bool> {
         let found = query(IS_FIRST_ATTEMPT).bind(first.message.to_string()).bind(first.nonce.to_string());
         Ok(found.fetch_optional(connection).await?.is_some())
     }
 
-    /// Inserts a first attempt. Returns `false` if it is not the first or is fenced.
+    /// Returns `false` if the attempt is not the first or is fenced.
     pub(crate) async fn insert_first(
         connection: &mut D::Connection,
         first: &FirstAttempt,
@@ -186,7 +185,7 @@ struct FirstRow<'a> {
 }
 
 impl<'a> FirstRow<'a> {
-    /// `None` if the ledger has the attempt already.
+    /// `None` if the ledger has the attempt.
     fn new((dot, now): &'a (PendingCommit, Timestamp)) -> Option<Self> {
         let PendingCommit::First(FirstAttempt { message, relay, begun_at, epoch, nonce }) = dot else { return None };
         Some(Self {

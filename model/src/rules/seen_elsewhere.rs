@@ -1,5 +1,4 @@
-//! Asks a team's service which events the recipient has already seen elsewhere, and interprets its response
-//! (rule 20).
+//! Asks a team's service which events the recipient has already seen, and interprets its response (rule 20).
 
 use std::collections::BTreeSet;
 
@@ -8,11 +7,11 @@ use serde::{Deserialize, Serialize};
 use crate::{Event, Key, wire};
 
 pub const MOST_EVENTS: u32 = 10_000;
-/// Maximum size of a response: 4 MiB.
+/// For a response: 4 MiB.
 pub const ANSWER_BYTES: usize = 4_194_304;
 
 closed_set! {
-    /// How a request ended. Only `Answered` can remove events from a digest.
+    /// Only `Answered` can remove events from a digest.
     pub enum SeenResult {
         Answered = "answered",
         Unreachable = "unreachable",
@@ -43,8 +42,7 @@ impl<'a> SeenRequest<'a> {
     }
 }
 
-/// Picks the ids for the request, latest first: the workflow's `events`, then the `stored` ones from the
-/// ledger.
+/// The ids for the request, latest first: the workflow's `events`, then the `stored` ones from the ledger.
 #[must_use]
 pub fn ids_to_check(events: &[Event], stored: Vec<String>) -> BTreeSet<String> {
     let mut ids = BTreeSet::new();
@@ -57,7 +55,7 @@ pub fn ids_to_check(events: &[Event], stored: Vec<String>) -> BTreeSet<String> {
     ids
 }
 
-/// Returns the events reported as seen. Ids that were not in the request are ignored.
+/// Ignores seen ids that were not in the request.
 ///
 /// # Errors
 /// The status is not 200, or the body is unreadable.

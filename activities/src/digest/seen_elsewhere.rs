@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use tidings_model::{
     Event,
-    rules::seen::{ANSWER_BYTES, MOST_EVENTS, SeenRequest, SeenResult, ids_to_check, parse_seen},
+    rules::seen_elsewhere::{ANSWER_BYTES, MOST_EVENTS, SeenRequest, SeenResult, ids_to_check, parse_seen},
     settings::SeenService,
     window::Window,
 };

@@ -26,7 +26,7 @@ pub(crate) enum QuotaExceeded {
     Client,
 }
 
-/// An amount taken from a quota. Dropping this returns it.
+/// Dropping this returns the amount.
 #[derive(Debug)]
 pub(crate) struct QuotaPortion {
     quota: ClientQuota,
