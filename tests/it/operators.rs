@@ -13,6 +13,7 @@ use tidings_model::Key;
 use tokio::process::Command;
 
 mod by_hand;
+mod doctor;
 mod reset;
 
 const MINUTE: Duration = Duration::from_mins(1);

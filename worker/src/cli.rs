@@ -15,9 +15,9 @@ use tidings_model::{
 
 use crate::{
     commands::{
-        audit, bounces, config, consent, copy, dead_letters, digest, emit, gateway, inbox, keys, messages, migrate,
-        pauses, preferences, recipients, recover, relays, report, retention, retract, runs, send, stats, status,
-        subscriptions, suppressions, template, tenants, tokens, webhooks, worker,
+        audit, bounces, config, consent, copy, dead_letters, digest, doctor, emit, gateway, inbox, keys, messages,
+        migrate, pauses, preferences, recipients, recover, relays, report, retention, retract, runs, send, stats,
+        status, subscriptions, suppressions, template, tenants, tokens, webhooks, worker,
     },
     config::{Config, DEFAULT_PATH},
     dev,
@@ -62,7 +62,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
             "man",
         ],
     ),
-    ("Look", &["stats", "status", "report", "runs", "audit"]),
+    ("Look", &["doctor", "stats", "status", "report", "runs", "audit"]),
     ("Act", &["flush", "digest", "messages", "pause", "resume", "dead-letters", "recover"]),
     ("People", &["recipients", "preferences", "consent", "tenants"]),
     ("Relays and webhooks", &["relays", "suppressions", "bounces", "webhooks", "subscriptions"]),
@@ -184,6 +184,9 @@ enum CliCommand {
     /// Show what needs attention: overdue digests, runs in trouble, bounces, backlog
     #[command(after_help = stats::EXAMPLES)]
     Stats(stats::StatsOptions),
+    /// Check the configuration, the database, Temporal, the relays and this machine
+    #[command(after_help = doctor::EXAMPLES)]
+    Doctor(doctor::DoctorOptions),
     /// Show delivery statistics: delivered, bounced, opened, with rates
     #[command(after_help = report::EXAMPLES)]
     Report(report::ReportOptions),
@@ -307,6 +310,7 @@ impl CliArguments {
             CliCommand::Retract(options) => retract::run(options, &load()?).await,
             CliCommand::Status(asked) => status::run(&load()?, &asked.key, asked.json).await,
             CliCommand::Stats(options) => stats::run(options, &load()?).await,
+            CliCommand::Doctor(options) => doctor::run(options, load).await,
             CliCommand::Report(options) => report::run(options, &load()?).await,
             CliCommand::Flush(asked) => digest::flush(&load()?, &asked.key, asked.json).await,
             CliCommand::Digest(command) => digest::run(command, &load()?).await,
@@ -409,7 +413,7 @@ mod tests {
         assert_eq!((grouped.len(), grouped.into_iter().collect::<BTreeSet<_>>()), (known.len(), known));
         let help = super::grouped_command().render_help().to_string();
         let groups = help.split("\nOptions:").next().unwrap();
-        assert!(groups.contains("\nLook:\n  stats          Show what needs attention"), "{help}");
+        assert!(groups.contains("\nLook:\n  doctor         Check the configuration"), "{help}");
         let long: Vec<_> = groups.lines().filter(|line| line.chars().count() > 100).collect();
         assert!(long.is_empty(), "{long:?}");
     }

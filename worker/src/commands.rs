@@ -8,6 +8,7 @@ pub(crate) mod copy;
 pub(crate) mod dead_letters;
 pub(crate) mod digest;
 pub(crate) mod digests;
+pub(crate) mod doctor;
 pub mod emit;
 pub(crate) mod gateway;
 pub(crate) mod inbox;

@@ -36,7 +36,7 @@ pub mod recycle;
 pub mod registration;
 pub mod retention_schedule;
 pub mod sdk;
-mod server_check;
+pub(crate) mod server_check;
 
 use metrics::MetricsPoller;
 pub(crate) use metrics::{BackgroundTask, CONNECTIONS as METRICS_CONNECTIONS, serve_metrics as listen_for_metrics};

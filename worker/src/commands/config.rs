@@ -143,7 +143,7 @@ async fn compare_names(config: &Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn missing_templates(config: &Config, names: &[String]) -> Vec<ConfigProblem> {
+pub(super) fn missing_templates(config: &Config, names: &[String]) -> Vec<ConfigProblem> {
     let missing = config.digest_tables().filter(|(_, digest)| !names.contains(&digest.template));
     let problem = |(table, digest): (String, &DigestSettings)| {
         let (names, usual) = (names.join(", "), render::DEFAULT);

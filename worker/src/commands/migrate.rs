@@ -182,7 +182,7 @@ async fn await_attributes(client: &Client) -> anyhow::Result<()> {
     }
 }
 
-enum AttributeProbe {
+pub(super) enum AttributeProbe {
     Known,
     /// The query is rejected, as a workflow start would be.
     Unknown(String),
@@ -190,7 +190,7 @@ enum AttributeProbe {
     Unsaid,
 }
 
-async fn probe_attributes(client: &Client) -> AttributeProbe {
+pub(super) async fn probe_attributes(client: &Client) -> AttributeProbe {
     let query = SEARCH_ATTRIBUTES.map(|name| format!("{name} = 'none'")).join(" AND ");
     match client.count_workflows(query, WorkflowCountOptions::default()).await {
         Ok(_) => AttributeProbe::Known,

@@ -20,6 +20,8 @@ use crate::{
 
 mod view;
 
+pub(super) use view::attention;
+
 /// Refresh interval for `--watch`.
 const LOOK: Duration = Duration::from_secs(5);
 
@@ -79,7 +81,9 @@ pub(crate) async fn run(options: StatsOptions, config: &Config) -> anyhow::Resul
     let store = storage::open(&config.database_url).await?;
     let temporal = crate::installation::connect(config).await?;
     loop {
-        let answer = collect_stats(&options, config, &*store, &temporal).await?;
+        let now = Timestamp::now();
+        let scope = StatisticsScope { tenant: options.tenant.clone(), since: now - options.since, now };
+        let answer = collect_stats(scope, config, &*store, &temporal).await?;
         print_stats(&answer, &options)?;
         if !options.watch {
             return check_overdue(&answer, options.overdue_after).map(|()| true);
@@ -91,14 +95,19 @@ pub(crate) async fn run(options: StatsOptions, config: &Config) -> anyhow::Resul
     }
 }
 
+/// The last 24 hours of all tenants.
+pub(super) async fn collect_latest(config: &Config, store: &dyn Store, temporal: &Client) -> anyhow::Result<Stats> {
+    let now = Timestamp::now();
+    let scope = StatisticsScope { tenant: None, since: now - SignedDuration::from_hours(24), now };
+    collect_stats(scope, config, store, temporal).await
+}
+
 async fn collect_stats(
-    options: &StatsOptions,
+    scope: StatisticsScope,
     config: &Config,
     store: &dyn Store,
     temporal: &Client,
 ) -> anyhow::Result<Stats> {
-    let now = Timestamp::now();
-    let scope = StatisticsScope { tenant: options.tenant.clone(), since: now - options.since, now };
     let settings = config.unchecked_settings();
     let relays = RelaysToday::from_settings(&settings);
     let providers = settings.relays.into_iter().map(|(name, relay)| (name, relay.provider)).collect();

@@ -13,11 +13,23 @@ use crate::config::no_namespace;
 /// Major and minor version. This is the first to report the backlog of task queues.
 const OLDEST: (u32, u32) = (1, 28);
 
-/// Warns if the server is too old for Tidings. Skips this if the version is unknown.
+/// Warns if the server is too old for Tidings.
+///
+/// # Errors
+/// See [`server_version`].
+pub async fn check_server(client: &Client) -> anyhow::Result<()> {
+    let version = server_version(client).await?;
+    if let Some(effect) = old_server(&version) {
+        tracing::warn!(version, "Temporal's server is {effect}");
+    }
+    Ok(())
+}
+
+/// Empty if the server does not report it.
 ///
 /// # Errors
 /// The namespace does not exist. We report this here because the SDK's error has no remedy.
-pub async fn check_server(client: &Client) -> anyhow::Result<()> {
+pub async fn server_version(client: &Client) -> anyhow::Result<String> {
     let namespace = client.namespace();
     let request = DescribeNamespaceRequest { namespace: namespace.clone(), ..Default::default() }.into_request();
     let described = WorkflowService::describe_namespace(&mut client.clone(), request).await;
@@ -25,16 +37,16 @@ pub async fn check_server(client: &Client) -> anyhow::Result<()> {
         bail!(no_namespace(&namespace));
     }
     let request = GetSystemInfoRequest::default().into_request();
-    let Ok(info) = WorkflowService::get_system_info(&mut client.clone(), request).await else { return Ok(()) };
-    let version = info.into_inner().server_version;
-    if is_old(&version) {
-        tracing::warn!(
-            version,
-            "Temporal's server is older than 1.28: it does not report what waits in task queues, so `tidings stats` and the \
-             gauges do not see windows that wait for a worker"
-        );
-    }
-    Ok(())
+    let info = WorkflowService::get_system_info(&mut client.clone(), request).await;
+    Ok(info.map(|info| info.into_inner().server_version).unwrap_or_default())
+}
+
+/// What we lose with an old server.
+pub(crate) fn old_server(version: &str) -> Option<&'static str> {
+    is_old(version).then_some(
+        "older than 1.28: it does not report what waits in task queues, so `tidings stats` and the gauges do not see windows that \
+         wait for a worker",
+    )
 }
 
 fn is_old(version: &str) -> bool {

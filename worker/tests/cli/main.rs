@@ -10,6 +10,7 @@ use std::{
 use tempfile::TempDir;
 
 mod config;
+mod doctor;
 mod emit;
 mod gateway;
 mod pauses;

@@ -10,7 +10,7 @@ use crate::run;
 
 const BY: [&str; 4] = ["--by", "ann", "--why", "wrong prices"];
 
-async fn migrated() -> TempDir {
+pub(super) async fn migrated() -> TempDir {
     let folder = TempDir::new().unwrap();
     let store =
         SqliteStore::connect(&format!("sqlite://{}/.tidings/tidings.db", folder.path().display())).await.unwrap();

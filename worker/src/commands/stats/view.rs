@@ -55,27 +55,36 @@ pub(super) fn in_words(stats: &Stats, since: SignedDuration, all: bool) -> Strin
     lines.join("\n")
 }
 
-/// The first line: all is well, or what needs attention, the most urgent first.
-fn verdict(stats: &Stats) -> String {
+/// What needs attention, the most urgent first, and where to begin.
+pub(crate) fn attention(stats: &Stats) -> Vec<(String, &'static str)> {
     let blind =
         stats.task_queues.iter().filter(|queue| queue.pollers == 0 && queue.backlog.is_none_or(|tasks| tasks > 0));
     let stuck = stats.webhook_events.iter().filter(|of| of.gone_at.is_some() || of.dead_letters > 0);
-    let unpolled = blind.map(|queue| format!("no worker polls {} ({})", queue.name, queue.kind.name()));
+    let unpolled = blind.map(|queue| {
+        let what = format!("no worker polls {} ({})", queue.name, queue.kind.name());
+        (what, "start `tidings worker` with this task queue")
+    });
     let counts = [
-        (stats.overdue_digest_count, "overdue digest"),
-        (stats.troubled_run_count, "run in trouble"),
-        (stats.breakers.len() as u64, "open circuit breaker"),
-        (stuck.count() as u64, "subscription with undelivered events"),
+        (stats.overdue_digest_count, "overdue digest", "see `tidings digest list --overdue`"),
+        (stats.troubled_run_count, "run in trouble", "`tidings runs list` has the command for each"),
+        (stats.breakers.len() as u64, "open circuit breaker", "see `tidings relays list`"),
+        (stuck.count() as u64, "subscription with undelivered events", "see `tidings subscriptions list`"),
     ];
-    let counts = counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| format_items(count, what));
+    let counts = counts.into_iter().filter(|(count, ..)| *count > 0);
+    let counts = counts.map(|(count, what, remedy)| (format_items(count, what), remedy));
     let differ = stats.differences.iter().any(|difference| !difference.aspect.is_expected());
     let words = [
-        (differ, "workers and gateways differ"),
-        (stats.retention.trouble.is_some(), "retention"),
-        (!stats.unknown_zones.is_empty(), "unknown time zones"),
+        (differ, "workers and gateways differ", "see `tidings stats`, and give all the same file, keys and clock"),
+        (stats.retention.trouble.is_some(), "old data is not deleted", "see `tidings stats` and docs/retention.md"),
+        (!stats.unknown_zones.is_empty(), "unknown time zones", "see `tidings stats`, and correct the recipients"),
     ];
-    let words = words.into_iter().filter(|(is_so, _)| *is_so).map(|(_, what)| what.to_owned());
-    let found: Vec<_> = counts.chain(unpolled).chain(words).collect();
+    let words = words.into_iter().filter(|(is_so, ..)| *is_so).map(|(_, what, remedy)| (what.to_owned(), remedy));
+    counts.chain(unpolled).chain(words).collect()
+}
+
+/// The first line: all is well, or what needs attention.
+fn verdict(stats: &Stats) -> String {
+    let found: Vec<_> = attention(stats).into_iter().map(|(what, _)| what).collect();
     if found.is_empty() {
         format!("{GREEN}all is well{GREEN:#}")
     } else {
@@ -312,7 +321,8 @@ pub(super) mod tests {
     fn the_words_name_the_most_urgent_first() {
         let words = "\
 needs attention: 2 overdue digests, 1 run in trouble, 1 open circuit breaker, 1 subscription with undelivered events, \
-no worker polls tidings (workflow), workers and gateways differ, retention, unknown time zones
+no worker polls tidings (workflow), workers and gateways differ, old data is not deleted, \
+unknown time zones
 2 overdue of 3 undelivered digests, the oldest by 1h 10m
 1 run in trouble; `tidings runs list` has the commands to run:
   terminated     1
