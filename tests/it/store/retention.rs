@@ -15,7 +15,8 @@ use jiff::{
 };
 use temporalio_client::{
     Client, RpcOptions, UntypedQuery, WorkflowCancelOptions, WorkflowDescribeOptions, WorkflowExecutionStatus,
-    WorkflowGetResultOptions, WorkflowHandle, WorkflowQueryOptions, schedules::PauseScheduleOptions,
+    WorkflowGetResultOptions, WorkflowHandle, WorkflowQueryOptions,
+    schedules::{PauseScheduleOptions, ScheduleDescription, ScheduleHandle},
 };
 use temporalio_common::data_converters::RawValue;
 use tidings::retention_schedule::{self, RetentionSchedule};
@@ -88,6 +89,20 @@ async fn report(run: &WorkflowHandle<Client, RetentionRun>) -> Result<RetentionR
     Ok(tokio::time::timeout(MINUTE, result).await.context("upkeep did not complete")??)
 }
 
+/// Pauses until the schedule is paused: the server carries out a pause and an update one after the other, later. An
+/// update that was sent just before may come second, and replaces the whole state.
+async fn pause(schedule: &ScheduleHandle<Client>, note: &str) -> Result<ScheduleDescription> {
+    let paused = async || {
+        let found = schedule.describe(RpcOptions::default()).await?;
+        if found.paused() {
+            return Ok(Some(found));
+        }
+        schedule.pause(Some(note), PauseScheduleOptions::default()).await?;
+        Ok(None)
+    };
+    eventually("the schedule is paused", MINUTE, paused).await
+}
+
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn the_schedule_is_created_once_and_stays_paused_across_restarts() -> Result<()> {
@@ -107,17 +122,7 @@ async fn the_schedule_is_created_once_and_stays_paused_across_restarts() -> Resu
     ensure!(policies.catchup_window.is_some_and(|window| window.seconds == 12 * 3_600), "no year of nights at once");
     ensure!(policies.overlap_policy == 1, "skip");
 
-    // Both workers may have updated the schedule, and the server may carry out the later update after a pause,
-    // whose state that update replaces.
-    let when_paused = async || {
-        let found = describe().await?;
-        if found.paused() {
-            return Ok(Some(found));
-        }
-        schedule.pause(Some("the disk is being moved"), PauseScheduleOptions::default()).await?;
-        Ok(None)
-    };
-    let paused = eventually("the schedule is paused", MINUTE, when_paused).await?;
+    let paused = pause(&schedule, "the disk is being moved").await?;
     nightly(time(3, 30, 0, 0)).ensure(&client).await?;
     let after: Option<SystemTime> = describe().await?.update_time();
     ensure!(after == paused.update_time(), "what is as wanted is not touched");
@@ -133,10 +138,7 @@ async fn the_schedule_is_created_once_and_stays_paused_across_restarts() -> Resu
     let left = RetentionSchedule { task_queue: "left", at: time(3, 30, 0, 0) };
     left.ensure(&client).await?;
     let left = client.get_schedule_handle(names::retention_schedule("left"));
-    left.pause(Some("an operator's"), PauseScheduleOptions::default()).await?;
-    // A pause is a signal, and counts when the server has carried it out.
-    let is_paused = async || Ok(left.describe(RpcOptions::default()).await?.paused().then_some(()));
-    eventually("the schedule is paused", MINUTE, is_paused).await?;
+    pause(&left, "an operator's").await?;
     // `task_queue` was another one before, and no worker serves it any more.
     RetentionSchedule { task_queue: "before", at: time(3, 30, 0, 0) }.ensure(&client).await?;
     let before = client.get_schedule_handle(names::retention_schedule("before"));
