@@ -33,22 +33,21 @@ use verdict::{RefusalCharge, RetryContext, verdict, withheld_attempt};
 
 const RECORD_AGAIN: Duration = Duration::from_millis(500);
 
-/// How long to retry recording an attempt's end before the workflow keeps it. Longer than a database
-/// failover, and shorter than a worker's twenty seconds for its shutdown.
+/// How long to retry recording an attempt's end before the workflow keeps it: longer than a database failover,
+/// and shorter than a worker's shutdown grace of twenty seconds.
 const RECORD_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Minimum tries, since a process which was frozen finds its timeout expired.
+/// Minimum tries: a process which was frozen finds its timeout expired.
 const RECORD_TRIES: u32 = 2;
 
 const RETRY_DELAY: Duration = Duration::from_mins(1);
 
-/// How long to wait for another attempt's reply before we check the store again, since the attempt may have
-/// ended.
+/// Maximum wait for another attempt's reply before we check the store again, since the attempt may have ended.
 const LOOK_AGAIN: SignedDuration = SignedDuration::from_mins(1);
 
 const READ_FIRST: SignedDuration = SignedDuration::from_secs(5);
 
-/// How often to check the breakers while a message waits for a connection.
+/// Check interval for the breakers while a message waits for a connection.
 const CHOOSE_AGAIN: Duration = Duration::from_secs(5);
 
 /// What to do if the relay finds a message too large.
@@ -80,7 +79,7 @@ pub(crate) struct OutgoingMessage<'a> {
 
 pub(crate) enum AttemptBeginning<'a> {
     Begun(Box<DeliveryAttempt<'a>>),
-    /// No attempt is made now: every relay's breaker is open, or the message has ended.
+    /// Every relay's breaker is open, or the message has ended.
     NotBegun(SendAnswer),
     Cancelled,
 }
@@ -92,7 +91,7 @@ pub(crate) struct DeliveryAttempt<'a> {
     route: RelayRoute<'a>,
     slot: Option<ConnectionSlot>,
     pub number: u32,
-    /// Set if the ledger has not recorded the attempt yet. It will when the attempt is committed or ends.
+    /// Set until the ledger has the attempt, when it is committed or ends.
     first: Option<FirstAttempt>,
     pub message: Box<OutboxMessage>,
     had_ambiguous_attempt: bool,
@@ -117,9 +116,6 @@ impl<'a> OutgoingMessage<'a> {
 
     /// Chooses a relay for the first attempt. [`transmit`](DeliveryAttempt::transmit) records it when
     /// committing, which saves a write.
-    ///
-    /// # Errors
-    /// If the store fails.
     pub async fn begin_first(
         mut self,
         message: OutboxMessage,
@@ -188,9 +184,6 @@ impl<'a> OutgoingMessage<'a> {
     }
 
     /// Chooses a relay for an attempt, or returns how long to wait.
-    ///
-    /// # Errors
-    /// If the store fails.
     pub async fn choose_relay(&self) -> Result<Result<RelayRoute<'a>, SendAnswer>, StepError> {
         let Self { store, relays, stream, tenant, id, now, .. } = *self;
         Ok(match relays.choose_relay(store, &stream.relays, tenant, id, now).await? {
@@ -269,7 +262,7 @@ impl<'a> OutgoingMessage<'a> {
         AttemptBeginning::NotBegun(sent)
     }
 
-    /// Records an attempt's end which the ledger refused before, and returns what follows.
+    /// Records an end which the ledger refused before, and returns what follows.
     ///
     /// # Errors
     /// If the store fails or refuses again.
@@ -371,8 +364,8 @@ impl DeliveryAttempt<'_> {
         }
     }
 
-    /// Records the attempt's end, reports it to the breaker, and returns what follows. An end the ledger
-    /// refuses is returned if the workflow keeps it.
+    /// Records the end, reports it to the breaker, and returns what follows. An end the ledger refuses is
+    /// returned if the workflow keeps it.
     ///
     /// # Errors
     /// If the store fails, or a later attempt has begun.
@@ -429,7 +422,7 @@ struct EndedAttempt<'a> {
     had_ambiguous_attempt: bool,
     was_refused: bool,
     /// The stream's sender has changed, but the bytes cannot: an attempt was committed, or we cannot render
-    /// the message again.
+    /// again.
     has_former_sender: bool,
     at: Timestamp,
 }
@@ -453,8 +446,8 @@ impl EndedAttempt<'_> {
         verdict(delivery, (self.origin, self.envelope_to), context, self.at)
     }
 
-    /// Returns `true` for a rejection which may be caused by our former sender. It should not count against
-    /// the relay.
+    /// Returns `true` for a rejection which may be caused by our former sender. It should not count against the
+    /// relay.
     fn is_about_former_sender(&self, delivery: &AttemptOutcome) -> bool {
         let classes = [AttemptClass::Policy, AttemptClass::Configuration, AttemptClass::RecipientPolicy];
         self.has_former_sender && delivery.phase >= AttemptPhase::Mail && classes.contains(&delivery.class)

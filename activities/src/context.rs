@@ -1,7 +1,7 @@
-//! Helpers for an activity's context: a clock check (rule 59), heartbeats, and cancellation.
+//! For activities: a clock check (rule 59), heartbeats, and cancellation.
 //!
-//! Activities return times for the workflow to wait for. With the worker's clock ahead, this would delay the
-//! digest. So such a worker fails the activity at the start, and Temporal gives it to another worker.
+//! Activities return times for the workflow to wait for. A clock ahead would delay the digest. So such a worker
+//! fails the activity at the start, and Temporal gives it to another worker.
 //!
 //! For a local activity, the SDK sets the start time from the very clock in question, so we use the workflow
 //! task's time, which is seconds old. A process frozen since then appears to be ahead. This costs little: the
@@ -47,8 +47,8 @@ const INTERVAL: Duration = Duration::from_secs(3);
 
 /// Sends heartbeats until `work` is done.
 ///
-/// The first heartbeat is delayed, because most deliveries finish before it and the server writes each
-/// heartbeat to its database.
+/// The first one is delayed: most deliveries finish before it, and the server writes each heartbeat to its
+/// database.
 pub(crate) async fn with_heartbeats<T>(ctx: &ActivityContext, work: impl Future<Output = T>) -> T {
     tokio::select! {
         done = work => done,
@@ -64,7 +64,6 @@ async fn send_heartbeats(ctx: &ActivityContext) -> std::convert::Infallible {
     }
 }
 
-/// A step's result, unless it was cancelled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CancellableResult<T> {
     Done(T),

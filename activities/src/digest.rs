@@ -1,4 +1,4 @@
-//! The digest workflow's activities, in the order of a digest's life. Each has its own file.
+//! The digest workflow's activities, in the order of a digest's life, a file each.
 
 use std::sync::Arc;
 

@@ -79,7 +79,7 @@ const fn batch(kind: RetentionKind) -> u32 {
     }
 }
 
-/// How many keys with old retracts to query together, and how many of them concurrently.
+/// Keys with old retracts to query together, and how many of them concurrently.
 const KEYS: u32 = 100;
 const ASKED_AT_ONCE: usize = 16;
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -169,8 +169,8 @@ impl RetentionActivities {
         Ok(purged)
     }
 
-    /// Finds old retracts no open window needs. Queries the keys' workflows, because the ledger lacks most
-    /// open windows.
+    /// Finds old retracts no open window needs, by querying the keys' workflows: the ledger lacks most open
+    /// windows.
     async fn find_expiries(
         &self,
         temporal: Client,

@@ -24,7 +24,7 @@ pub enum BounceOutcome {
     Unauthenticated,
     /// The outbox does not have the message, or no relay was given it.
     UnknownMessage,
-    /// The report has no effect, e.g. about a virus or a message which is not spam.
+    /// E.g. about a virus, or a message which is not spam.
     NoNews,
     AutoReply,
     Unrecognized,
@@ -72,8 +72,8 @@ pub async fn record_bounce(
     Ok(BounceOutcome::Recorded { new, again, withdrawn })
 }
 
-/// Unsubscribes the recipient after an email to the address in our `List-Unsubscribe` header. We ignore its
-/// content, because mail programs write it.
+/// Handles an email to the address in our `List-Unsubscribe` header. We ignore its content, because mail
+/// programs write it.
 async fn unsubscribe_by_email(
     store: &dyn Store,
     settings: &Settings,
@@ -113,8 +113,8 @@ async fn find_authenticated(
     Ok(Err(taken))
 }
 
-/// Builds a delivery event. Its time is clamped between the message's creation and now, because other
-/// servers' clocks may be wrong. Without a time we use the message's, so a second copy yields the same event.
+/// Clamps the time between the message's creation and now, because other servers' clocks may be wrong. Without
+/// a time we use the message's, so a second copy yields the same event.
 fn delivery_event(message: &MessageRecord, report: &ParsedReport, now: Timestamp) -> DeliveryEvent {
     let sent = message.sent_at.unwrap_or(message.created_at);
     let occurred_at = report.occurred_at.unwrap_or(sent).max(message.created_at).min(now);

@@ -1,5 +1,4 @@
-//! Operations on one digest: show its history (rule 36), preview it (rule 32), reopen it, and retract events
-//! from it.
+//! Operations on one digest: history (rule 36), preview (rule 32), reopening and retracts.
 
 use std::collections::BTreeMap;
 
@@ -52,8 +51,8 @@ struct DigestEvents {
     next: Option<String>,
 }
 
-/// Reads a digest with its history, or `None` if this tenant has no such digest. Without `addresses`, this
-/// omits the address and any text which may quote it.
+/// Returns `None` if this tenant has no such digest. Without `addresses`, omits the address and any text which
+/// may quote it.
 ///
 /// # Errors
 /// If the store fails.
@@ -102,7 +101,7 @@ pub enum PreviewError {
     Render(#[from] StepError),
 }
 
-/// Renders the key's open window with these overrides, or returns `None` if none is open.
+/// Renders the key's open window with these overrides. `None` if none is open.
 ///
 /// # Errors
 /// See [`PreviewError`].
@@ -201,8 +200,8 @@ pub async fn latest_under_each_name(
     Ok(found)
 }
 
-/// Returns the key's name at the time of the digest, because only the workflow with this name can reopen it.
-/// Falls back to the current name.
+/// Only the workflow with the key's name at the time of the digest can reopen it. Falls back to the current
+/// name.
 ///
 /// # Errors
 /// If the store fails.
@@ -218,7 +217,7 @@ pub fn can_be_reopened(digest: &DigestRecord) -> bool {
 }
 
 /// Finds the retracted events and keeps them out of pending messages. The keys' workflows also need the
-/// retracts, for events not in the ledger yet. `now` should be before they received these, so events from an
+/// retracts, for events not in the ledger yet. `now` should be before they received these, so events of an
 /// alert's next firing stay.
 ///
 /// # Errors

@@ -60,8 +60,8 @@ impl KeyFilter {
         scopes.map(|PauseScope { tenant, digest_type }| Self { tenant, digest_type, user: user.clone() }).collect()
     }
 
-    /// Queries by workflow id because search attributes are optional. Ids need no escaping: they contain only
-    /// letters, digits, `-._~` and percent-encoded bytes.
+    /// By workflow id, because search attributes are optional. Ids need no escaping: they contain only letters,
+    /// digits, `-._~` and percent-encoded bytes.
     fn query(&self) -> String {
         let known = |part: &Option<String>| part.clone().unwrap_or_default();
         let tenant = known(&self.tenant);

@@ -1,5 +1,4 @@
-//! Operations which need both the store and Temporal, called by the command line and the gateway but not by
-//! workflows.
+//! Operations which need both the store and Temporal, for the command line and the gateway, not for workflows.
 //!
 //! Commands which need only Temporal are in `tidings_client::commands`.
 

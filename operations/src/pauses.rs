@@ -1,4 +1,4 @@
-//! Pauses (rule 35): parses the scope from `--filter`, resumes a pause, and lists the affected workflows.
+//! Pauses (rule 35): scopes from `--filter`, resumes, affected workflows.
 
 use futures::TryStreamExt as _;
 use jiff::Timestamp;
@@ -42,7 +42,7 @@ pub async fn by_id(store: &dyn Store, id: Uuid) -> tidings_store::Result<Option<
     Ok(store.pauses(true, Timestamp::now()).await?.into_iter().find(|pause| pause.id == id))
 }
 
-/// Ends a pause found by [`latest_pause`] or [`by_id`]. Does nothing if it has already ended.
+/// Does nothing if the pause has already ended.
 ///
 /// # Errors
 /// If the store fails.
@@ -59,8 +59,8 @@ pub async fn resume(
     Ok(ResumeOutcome { ended, still })
 }
 
-/// Lists workflows covered by this scope under each of its names; with `messages`, also single messages.
-/// Visibility lags.
+/// Lists workflows covered under each of the scope's names; with `messages`, also single messages. Visibility
+/// lags.
 ///
 /// # Errors
 /// If Temporal fails.

@@ -21,7 +21,7 @@ pub struct PersonRuns {
     pub ended: Vec<FoundRun>,
 }
 
-/// Lists the person under each of the tenant's names, including names other processes used in stored rows.
+/// Lists the person under each of the tenant's names, including names that other processes used in stored rows.
 ///
 /// # Errors
 /// If the store fails.
@@ -39,8 +39,6 @@ pub async fn person_under_each_name(
     Ok(people)
 }
 
-/// Reads everything the store holds about a person under all these names.
-///
 /// # Errors
 /// If the store fails.
 pub async fn stored_person(store: &dyn Store, people: &[PersonId]) -> tidings_store::Result<PersonRecord> {
@@ -67,7 +65,7 @@ pub async fn find_runs(temporal: &Client, people: &[PersonId]) -> Result<PersonR
     Ok(all)
 }
 
-/// Like [`find_runs`] for all people in a tenant, by user.
+/// Like [`find_runs`] for all people in a tenant.
 ///
 /// # Errors
 /// If Temporal fails.

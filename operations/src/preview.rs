@@ -26,8 +26,7 @@ pub struct PreviewOverrides<'a> {
     pub zone: Option<&'a str>,
 }
 
-/// Renders the window's email as if an operator flushed it now, with a made-up recipient if the real one is
-/// unknown.
+/// As if an operator flushed the window now, with a made-up recipient if the real one is unknown.
 ///
 /// # Errors
 /// If the store fails, the digest type is not configured, or no template works.

@@ -1,5 +1,4 @@
-//! Reads rows from CSV (RFC 4180) and NDJSON, for the command line's files and the API's request bodies. A
-//! bad line does not affect others.
+//! Reads rows from CSV (RFC 4180) and NDJSON, for files and request bodies. A bad line does not affect others.
 
 use std::io::{self, BufRead, Read as _};
 
@@ -57,8 +56,6 @@ pub enum RowReadError {
 pub type ParsedRow = Result<InputRow, WrongLine>;
 
 impl<R: BufRead> InputRows<R> {
-    /// Reads the first line of CSV.
-    ///
     /// # Errors
     /// If it cannot be read, is not separated by commas, or names a column twice.
     pub fn csv(input: R) -> Result<Self, WrongHeader> {
@@ -162,8 +159,7 @@ fn object(line: u64, json: &[u8]) -> ParsedRow {
     Ok(InputRow { line, values })
 }
 
-/// Yields numbered lines, counted from 1. A line longer than `longest` is cut to `longest + 1` bytes, so the
-/// caller can detect it.
+/// Counts from 1. A line longer than `longest` is cut to `longest + 1` bytes, so the caller can detect it.
 pub struct NumberedLines<R> {
     input: R,
     number: u64,

@@ -5,7 +5,7 @@ use tokio::{
     task::block_in_place,
 };
 
-/// Runs the work on this thread. If it `may_take_long`, another thread takes over this one's tasks meanwhile.
+/// If the work `may_take_long`, another thread takes over this one's tasks meanwhile.
 pub fn run_blocking<T>(may_take_long: bool, work: impl FnOnce() -> T) -> T {
     let has_threads = || Handle::try_current().is_ok_and(|now| now.runtime_flavor() == RuntimeFlavor::MultiThread);
     if may_take_long && has_threads() { block_in_place(work) } else { work() }

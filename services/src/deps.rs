@@ -1,4 +1,4 @@
-//! The adapters and settings shared by all digest and message steps.
+//! Adapters and settings for all digest and message steps.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub struct StepServices {
 }
 
 impl StepServices {
-    /// Builds dependencies for previews, which are neither signed nor sent.
+    /// Previews are neither signed nor sent.
     #[must_use]
     pub fn for_previews(
         store: Arc<dyn Store>,
@@ -45,8 +45,6 @@ impl StepServices {
         Self { store, directory, renderer, signers, relays, settings, task_queue }
     }
 
-    /// Returns the settings for the key's digest type.
-    ///
     /// # Errors
     /// If the digest type is not configured.
     pub fn digest_settings(&self, key: &Key) -> Result<&DigestSettings, StepError> {
@@ -79,7 +77,7 @@ impl StepServices {
         Ok(without_bad_address(self.with_invented_recipient(key, facts)))
     }
 
-    /// Reads the facts about the key's recipient from the store.
+    /// Like [`facts`](Self::facts), but only from the store.
     ///
     /// # Errors
     /// If the store fails.
@@ -114,8 +112,7 @@ impl StepServices {
         Ok((without_bad_address(self.with_invented_recipient(&window.key, facts)), waiting))
     }
 
-    /// Returns new facts if the team's own directory has changed. While it is not responding, nothing
-    /// changes.
+    /// Returns new facts if the team's own directory has changed. `None` also while it is not responding.
     ///
     /// # Errors
     /// If the store fails, or the directory's response cannot be stored.

@@ -1,5 +1,4 @@
-//! Reads events, retracts and an operator's hold from an earlier run's history, which may be the only place
-//! with them.
+//! Reads events, retracts and an operator's hold from an earlier run's history, which may be their only place.
 
 use std::collections::BTreeMap;
 
@@ -25,8 +24,8 @@ use tracing::debug_span;
 
 use crate::error::StepError;
 
-/// Streams the run's inputs in history order. A retract by id is limited to events received or occurred
-/// before it, so repeating it is safe even after an alert fires again.
+/// Streams the run's inputs in order. A retract by id is limited to events received or occurred before it, so
+/// repeating it is safe even after an alert fires again.
 ///
 /// # Errors
 /// If the history cannot be read, or was deleted.
@@ -90,8 +89,7 @@ pub async fn hold_of(client: Client, key: &Key, run: &str, now: Timestamp) -> Re
     Ok(commands.hold.filter(|hold| hold.until.is_none_or(|until| until > now)))
 }
 
-/// Returns the final event of a terminated run, with identity and reason. `None` if the run was not
-/// terminated.
+/// Returns the final event of a terminated run. `None` if it ended otherwise.
 ///
 /// # Errors
 /// As for [`run_inputs`].
@@ -134,7 +132,7 @@ struct HoldReplay {
     hold: Option<HoldCommand>,
 }
 
-/// Just the hold from a continued run's start argument.
+/// The hold from a continued run's start argument.
 #[derive(Deserialize)]
 struct CarriedHold {
     hold: Option<HoldCommand>,

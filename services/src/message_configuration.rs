@@ -1,4 +1,4 @@
-//! The parts of the configuration visible in a single message: sender, links and signature.
+//! The configuration visible in a single message: sender, links and signature.
 
 use serde::Serialize;
 use tidings_mail::{

@@ -1,5 +1,5 @@
-//! Prometheus metrics: this process's own work, and its poller's latest figures for all workers. Terms match
-//! the ledger and the log.
+//! Prometheus metrics: this process's own work, and its poller's latest figures for all workers, in the terms
+//! of ledger and log.
 //!
 //! Labels are bounded: names missing from the configuration count as [`OTHER`](labels::OTHER).
 
@@ -71,7 +71,7 @@ pub fn encode_text() -> String {
     })
 }
 
-/// Creates a series at 0 for everything in the configuration, so Prometheus will see each first increase.
+/// Creates each configured series at 0, so Prometheus will see its first increase.
 pub fn create_series(settings: &Settings) {
     for name in labels::digest_types(settings) {
         let of = TypeLabels { digest_type: name.clone() };

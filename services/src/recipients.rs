@@ -26,9 +26,9 @@ impl From<InvalidField> for WrongValue {
     }
 }
 
-/// Validates a row. `value` returns a column's text, or `None` to keep the stored value. Ids are not trimmed,
-/// because they must equal the ids in events; they must also form a valid key with each of the tenant's
-/// digest types. A former tenant name becomes the current one.
+/// `value` returns a column's text, or `None` to keep the stored value. Ids are not trimmed, because they must
+/// equal the ids in events; they must also form a valid key with each of the tenant's digest types. A former
+/// tenant name becomes the current one.
 ///
 /// # Errors
 /// The first invalid field with its remedy.

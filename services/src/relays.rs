@@ -36,20 +36,20 @@ pub use breakers::count_reports;
 use breakers::{CAS_RETRIES, report};
 pub use view::{ExplainedRefusal, RelayView};
 
-/// How long a worker trusts the breakers it has read.
+/// Maximum age of cached breakers.
 const FRESH: Duration = Duration::from_secs(1);
-/// How long to wait for a connection if another relay would accept the message.
+/// Maximum wait for a connection if another relay would accept the message.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(20);
-/// How many successes to write together, so not every message needs a write.
+/// Successes to write together.
 const SUCCESS_BATCH: u32 = 50;
 
-/// The configured relays. All workers share the breakers in the store.
+/// All workers share the breakers in the store.
 #[derive(Default)]
 pub struct RelaySet {
     by_name: BTreeMap<String, RelayEntry>,
     today: RelaysToday,
     seen: Mutex<BreakerCache>,
-    /// Committed messages with an attempt in this process which is not recorded as ended yet.
+    /// Messages with a committed attempt in this process that has no recorded end yet.
     awaited: Mutex<BTreeSet<Uuid>>,
 }
 
@@ -193,7 +193,7 @@ impl RelaySet {
         Self { today: RelaysToday::from_settings(settings), ..self }
     }
 
-    /// Marks the message as having a committed attempt in this process, until the guard is dropped.
+    /// Until the guard is dropped, this process has a committed attempt for the message.
     pub fn await_reply(&self, message: Uuid) -> AwaitedReply<'_> {
         self.lock_awaited().insert(message);
         AwaitedReply { relays: self, message }
@@ -205,8 +205,8 @@ impl RelaySet {
         self.lock_awaited().contains(&message)
     }
 
-    /// Maximum time for a relay's reply after a commit, over all relays, because the attempt may have used a
-    /// relay no longer configured.
+    /// Maximum time for a reply after a commit, over all relays, because the attempt may have used a relay no
+    /// longer configured.
     #[must_use]
     pub fn reply_time(&self) -> Duration {
         self.by_name.values().map(|relay| relay.reply_time).max().unwrap_or_default()
@@ -230,7 +230,7 @@ impl RelaySet {
         })
     }
 
-    /// Chooses the first of `names` which accepts `message` now. Set `tenant` if its bounces and complaints
+    /// Chooses the first of `names` which accepts `message` now. `tenant`: set if its bounces and complaints
     /// are counted separately.
     ///
     /// # Errors
@@ -273,8 +273,8 @@ impl RelaySet {
         Ok(RelayChoice::Wait { until, why: if why.is_empty() { none() } else { why.join("; ") } })
     }
 
-    /// Reports an attempt's outcome to the breakers of relay and tenant. `ended` is `true` if this ended the
-    /// message. Dropped if the store fails; the next attempt will report the same.
+    /// Reports an outcome to the breakers of relay and tenant. `ended` is `true` if it ended the message.
+    /// Dropped if the store fails; the next attempt will report the same.
     pub async fn report_result(
         &self,
         store: &dyn Store,
@@ -321,7 +321,7 @@ impl RelaySet {
         RelayObservation::Refused { recipient, domain, is_alone: run.is_alone(&refusals), ended }
     }
 
-    /// Counts an accepted recipient. We record only once that a relay serves several domains.
+    /// We record only once that a relay serves several domains.
     async fn count_acceptance(&self, store: &dyn Store, relay: &str, to: &str, now: Timestamp) {
         let is_other = self.lock_cache().domains.entry(relay.to_owned()).or_default().count_message(domain_tag(to));
         if !is_other || self.cached_breaker(relay).breaker.refusals.is_mixed {

@@ -1,4 +1,4 @@
-//! Sends one signed request to a team's service over a new connection. We do not follow redirects but return
+//! Sends one signed request to a team's service over a new connection. Redirects are not followed; we return
 //! their status.
 
 use std::{io, sync::LazyLock, time::Duration};
@@ -47,7 +47,7 @@ impl<E: std::error::Error> From<E> for ServiceFailure {
     }
 }
 
-/// The headers which identify and sign a request, named as in Standard Webhooks.
+/// Named as in Standard Webhooks.
 pub struct SignatureHeaders {
     pub id: String,
     /// Seconds since 1970.
@@ -55,8 +55,7 @@ pub struct SignatureHeaders {
     pub signature: String,
 }
 
-/// Sends a signed request, and returns the response's status and body. A body over `most` bytes is
-/// unreadable.
+/// Returns the response's status and body. A body over `most` bytes is unreadable.
 ///
 /// # Errors
 /// If the service does not respond in time, or its response is invalid.
@@ -80,8 +79,7 @@ pub async fn send_signed(
     Ok((status, body.ok_or_else(unreadable)?))
 }
 
-/// Sends a request, and returns the response's status and body. The body is `None` if it is over `most` bytes
-/// or incomplete.
+/// Returns the response's status and body, or no body if it is over `most` bytes or incomplete.
 ///
 /// # Errors
 /// If the service does not respond in time, or its response is invalid.
@@ -126,7 +124,7 @@ fn request(
 }
 
 /// Connects to one of the host's addresses. Without TLS, only addresses on this machine are allowed, whatever
-/// the host's name is.
+/// the host's name.
 async fn connect_host(url: &ServiceUrl) -> Result<TcpStream, ServiceFailure> {
     let port = url.url().port_or_known_default().unwrap_or_default();
     let mut problem = io::Error::new(io::ErrorKind::NotFound, "the name has no address that may be asked");

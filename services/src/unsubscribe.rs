@@ -8,8 +8,8 @@ use tidings_model::{
 };
 use tidings_store::{Store, StoreError};
 
-/// Updates a link whose person may have another id by now. Returns `None` if the person was erased. A link
-/// for an address belongs to whoever uses it.
+/// Updates a link whose person may have another id by now. `None` if the person was erased. A link for an
+/// address belongs to whoever uses it.
 ///
 /// # Errors
 /// If the store fails.
@@ -34,7 +34,7 @@ pub async fn key_of_today(store: &dyn Store, key: &Key, generation: u64) -> Resu
 
 /// Withdraws consent to the link's digest type, or suppresses its address for bulk messages, and counts this
 /// for the message if still stored. An unknown digest type is withdrawn under the name in the link, until a
-/// `was` key maps this name. For a digest type, call [`tell`](crate::choices::signal_key) next.
+/// `was` key maps this name. For a digest type, call [`signal_key`](crate::choices::signal_key) next.
 ///
 /// # Errors
 /// If the store fails. Calling this again is safe.

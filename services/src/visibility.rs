@@ -68,8 +68,6 @@ pub fn list_paused(
     paused.filter(|found| ready(!found.as_ref().is_err_and(knows_no_pause)))
 }
 
-/// Counts open runs matching the condition.
-///
 /// # Errors
 /// If Temporal fails.
 pub async fn count_open(temporal: &Client, condition: &str) -> Result<u64, ClientError> {

@@ -1,6 +1,5 @@
 //! `tidings dev` runs all of Tidings on a laptop as one process tree: the Temporal dev server with its UI,
-//! the worker and the gateway on SQLite, and a mail sink with an inbox in the browser. All its data is under
-//! `.tidings/`.
+//! worker and gateway on SQLite, and a mail sink with an inbox in the browser. Its data is under `.tidings/`.
 
 use std::{
     env,
@@ -235,8 +234,7 @@ impl LocalMail {
     }
 }
 
-/// Allows one `tidings dev` per folder. The system releases the lock when the process ends, even after a
-/// crash.
+/// One `tidings dev` per folder. The system releases the lock when the process ends, even after a crash.
 fn lock_folder(folder: &Path) -> anyhow::Result<File> {
     DirBuilder::new()
         .recursive(true)

@@ -176,8 +176,8 @@ fn load_rendering(config: &Config) -> Option<RenderContext> {
     load().inspect_err(|error| tracing::error!("API cannot render messages; /v1/messages is disabled: {error:#}")).ok()
 }
 
-/// Connects to Temporal in the background. Links work without Temporal, and also while workers with another
-/// database of this installation are running. In another installation's namespace, the gateway shuts down.
+/// Connects in the background. Links work without Temporal, and while workers with another database of this
+/// installation are running. In another installation's namespace, the gateway shuts down.
 fn connect_in_background(
     config: &Config,
     store: Arc<dyn Store>,

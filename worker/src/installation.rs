@@ -90,7 +90,7 @@ pub(crate) async fn wait_until_admitted(store: &dyn Store, temporal: &Client) ->
 }
 
 /// Publishes the client in `offered`, and removes it while workers with another database of this installation
-/// are running. Only returns if the namespace belongs to another installation.
+/// run. Returns only if the namespace belongs to another one.
 pub(crate) async fn publish_client(
     store: &dyn Store,
     temporal: Client,

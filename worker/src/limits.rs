@@ -40,7 +40,7 @@ fn memory_of(groups: &str, read: impl Fn(&Path) -> Option<String>) -> Option<u64
     least
 }
 
-/// Raises the soft limit to the hard limit, and returns it. `None` if there is none.
+/// Returns the soft limit, raised to the hard limit. `None` if there is none.
 pub(crate) fn raise_descriptors() -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };

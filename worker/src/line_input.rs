@@ -1,4 +1,4 @@
-//! Shared by commands that read many lines.
+//! For commands that read many lines.
 
 use std::{
     fs::File,
@@ -146,8 +146,6 @@ pub fn decompress_text(bytes: impl Read + Send + 'static) -> io::Result<Box<dyn 
     Ok(text)
 }
 
-/// Reads the CSV header.
-///
 /// # Errors
 /// As for [`InputRows::csv`]. Also if a column is not in `columns`, or one in `required` is missing.
 pub(crate) fn table<R: BufRead>(input: R, columns: &[&str], required: &[&str]) -> anyhow::Result<InputRows<R>> {

@@ -3,11 +3,11 @@
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// Returns a token that is cancelled by SIGTERM or Ctrl-C. A second signal exits immediately. `finish` names
-/// the work that finishes first, for the log.
+/// Returns a token that SIGTERM or Ctrl-C cancels. A second signal exits immediately. `finish` names the work
+/// that finishes first, for the log.
 ///
-/// SIGHUP only logs a warning. It may come from a closed terminal, logrotate or an operator who changed the
-/// file. We only read the file at the start, because queues, pools and subscriptions are built from it.
+/// SIGHUP, e.g. from a closed terminal, logrotate or an operator who changed the file, only logs a warning. We
+/// read the file once, because queues, pools and subscriptions are built from it.
 ///
 /// # Errors
 /// The system refuses to deliver signals.

@@ -1,4 +1,4 @@
-//! Activity definitions by name, as called by the workflows. `tidings-activities` implements them.
+//! Activity definitions by name. `tidings-activities` implements them.
 #![expect(clippy::missing_errors_doc, reason = "the implementations in `tidings-activities` document their errors")]
 
 use temporalio_common::ActivityError;
@@ -15,7 +15,7 @@ use tidings_model::{
     window::WindowEnd,
 };
 
-/// See each input in [`contract`](tidings_model::step).
+/// See each input in [`step`](tidings_model::step).
 pub struct DigestActivities;
 
 #[activity_definitions]

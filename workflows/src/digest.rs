@@ -65,46 +65,45 @@ pub use self::{
 };
 
 /// Signals, commands and decisions per run before it continues as new. Each adds at most six events to the
-/// history; the server warns at 10,240 events, and rejects the 10,001st signal.
+/// history; the server warns at 10,240, and rejects the 10,001st signal.
 const STEPS_PER_RUN: u32 = 1_000;
 
-/// Signal bytes per run before it continues as new. An activity may carry each event again, and the server
+/// Signal bytes per run before it continues as new. An activity may repeat each event, and the server
 /// terminates a run at 50 MiB.
 const BYTES_PER_RUN: usize = 4 * 1024 * 1024;
 
 /// Maximum length of a timer. The workflow decides again when it fires.
 const LONGEST_WAIT: Duration = Duration::from_hours(30 * 24);
 
-/// Patch: shorten a message in a separate step. Before, the attempt did this.
+/// Patch: shorten a message in a separate step. Before, in the attempt.
 const SHORTEN: &str = "shorten";
 
-/// Patch: count only new events, and wait for more repetitions of known ones. Before, we counted both, and a
-/// run with nothing new completed immediately.
+/// Patch: count only new events, and wait for more repetitions of known ones. Before, both counted, and a run
+/// with nothing new completed immediately.
 const REPETITIONS: &str = "repetitions";
 
 /// Patch: a run without any event waits for more. Before, it completed immediately.
 const FIRST_EVENT: &str = "first-event";
 
-/// Patch: spread overdue digests after releasing many keys. Before, we sent all of them immediately.
+/// Patch: spread overdue digests after releasing many keys. Before, all went out immediately.
 const SPREAD_RELEASE: &str = "spread-release";
 
-/// Patch: delay a message so an operator can take it back. Before, we sent it immediately.
+/// Patch: delay a message so an operator can take it back. Before, it went out immediately.
 const UNDO: &str = "undo";
 
 /// Patch: ignore a hold that has already expired. Before, such a hold ended the previous one.
 const PAST_HOLD: &str = "past-hold";
 
-/// Patch: accept JSON as other languages write it. Before, we rejected whole numbers from 2^53 in a payload
-/// and `2.0` in counts, truncated fractional seconds, and rejected an entire signal for one broken event.
+/// Patch: accept JSON as other languages write it. Before, we rejected whole numbers from 2^53 in a payload,
+/// `2.0` in counts, and an entire signal for one broken event, and truncated fractional seconds.
 const JSON: &str = "json";
 
-/// Patch: distinguish events with the same id by content, and by the time of a retract. Before, only the id
-/// mattered: the first content stayed, and a retract by id covered everything. With this patch, an urgent
-/// event we already have does not hurry anything.
+/// Patch: distinguish events with the same id by content, and by the time of a retract; an urgent event we
+/// already have hurries nothing. Before, the first content stayed, and a retract by id covered everything.
 const CONTENT: &str = "content";
 
-/// Patch: when an operator flushes the key or retries the message, send a message waiting for its next
-/// attempt immediately. Before, it kept waiting.
+/// Patch: a flush of the key or a retry sends a message waiting for its next attempt immediately. Before, it
+/// kept waiting.
 const HURRY: &str = "hurry";
 
 const NO_KEY: &str = "the workflow id is not digest/TENANT/TYPE/USER with each part percent-encoded";
@@ -118,10 +117,10 @@ pub struct Digest {
     start_options: StartOptions,
     unreadable: Option<UnreadableState>,
     run_id: String,
-    /// Start time of this run, until its first workflow task ends. The first signals arrived then, although a
-    /// worker may read them much later, even after their window's slot.
+    /// Start of this run, until its first workflow task ends. The first signals arrived then, although a worker
+    /// may read them much later, even after their window's slot.
     started_at: Option<Timestamp>,
-    /// We count steps ourselves: when replaying with temporalio-workflow 1.1.1, the server's suggestion to
+    /// We count steps ourselves: in a replay with temporalio-workflow 1.1.1, the server's suggestion to
     /// continue as new may come one workflow task early. Remove this once `continue_as_new_suggested` is the
     /// same in every task of a replay.
     steps: u32,
@@ -129,10 +128,9 @@ pub struct Digest {
     /// Time of the last decision, because queries have no clock.
     decided_at: Timestamp,
     calls: ActivityCalls,
-    /// Number of commands, and of signals about the recipient or a pause.
+    /// Commands, and signals about the recipient or a pause.
     commands: u32,
-    /// Commands waiting for a workflow task of their own to return. They would be lost if the run continued
-    /// as new.
+    /// Commands waiting for their own workflow task to return. Continuing as new would lose them.
     answers: u32,
 }
 
@@ -249,7 +247,6 @@ impl Digest {
         commands::facts_changed(self.state_mut_commanded(), timestamp(ctx.workflow_time()));
     }
 
-    /// Current step and its reason.
     #[query(name = "status")]
     #[must_use]
     pub fn status(&self, _: &WorkflowContextView) -> DigestStatus {
@@ -461,7 +458,7 @@ impl Digest {
         &mut self.state
     }
 
-    /// For commands, and for signals that may have fixed what a call is waiting for.
+    /// For commands, and signals that may have fixed what a call is waiting for.
     const fn state_mut_commanded(&mut self) -> &mut DigestRunState {
         self.commands = self.commands.wrapping_add(1);
         self.state_mut_counted()

@@ -1,11 +1,11 @@
-//! Shared driver for all four workflows: calls activities, waits, and reads the clock.
+//! Driver for all four workflows: calls activities, waits, and reads the clock.
 //!
-//! A local activity costs only one marker, but the workflow cannot handle queries or commands while it runs.
-//! So it gets one short attempt; if this fails, we run the same activity remotely. Remote retries leave no
-//! trace in history, and the run can still handle queries, be cancelled and continue as new.
+//! A local activity costs only one marker, but blocks queries and commands. So it gets one short attempt; if
+//! this fails, we run the same activity remotely. Remote retries leave no trace in history, and the run can
+//! still handle queries, be cancelled and continue as new.
 //!
-//! An error that retrying cannot fix is returned to the workflow (rule 52). The run shows it, and tries again
-//! with increasing backoff, or as soon as a command arrives.
+//! The workflow gets an error that retrying cannot fix (rule 52). The run shows it, and tries again with
+//! increasing backoff, or as soon as a command arrives.
 
 use std::{
     error::Error,
@@ -21,7 +21,7 @@ use temporalio_workflow::{
     WaitConditionOptions, WorkflowCancellationToken, WorkflowContext, workflows::select,
 };
 
-/// Timeout for the single local attempt, including queueing. Long enough for a healthy store.
+/// Timeout for the single local attempt, with queueing. Enough for a healthy store.
 const LOCAL_ATTEMPT: Duration = Duration::from_secs(3);
 /// After a failed local attempt, call remotely for this long.
 const LOCAL_COOLDOWN: Duration = Duration::from_mins(5);
@@ -29,15 +29,14 @@ const LOCAL_COOLDOWN: Duration = Duration::from_mins(5);
 const REMOTE_ATTEMPT: Duration = Duration::from_mins(1);
 /// Timeout for one remote delivery attempt: longer than all RFC 5321 phases together.
 const DELIVERY_ATTEMPT: Duration = Duration::from_mins(45);
-/// The server times out a delivery after this long without a heartbeat. A running delivery notices a cancel
-/// within this time.
+/// The server times out a delivery after this long without a heartbeat. A delivery notices a cancel within this
+/// time.
 const HEARTBEAT: Duration = Duration::from_secs(10);
 const LONGEST_BACKOFF: Duration = Duration::from_mins(1);
 /// Maximum backoff between calls while an operator must fix something.
 const LONGEST_OPERATOR_WAIT: Duration = Duration::from_hours(1);
 
-/// Patch: increase the backoff while waiting for an operator, and wake on a command. Before, we called again
-/// every minute.
+/// Patch: increase the backoff while waiting for an operator, and wake on a command. Before, one call a minute.
 const OPERATOR_WAIT: &str = "operator-wait";
 
 pub(crate) type ValidatorResult = Result<(), Box<dyn Error + Send + Sync>>;
@@ -128,8 +127,8 @@ impl CallMode {
     }
 }
 
-/// Calls an activity and passes its result to `apply`. If there is none (because the run must continue as
-/// new, was cancelled, or waited for an operator), nothing changes, and the workflow should decide again.
+/// Passes an activity's result to `apply`. If there is none (because the run must continue as new, was
+/// cancelled, or waited for an operator), nothing changes, and the workflow should decide again.
 pub(crate) async fn call_activity<W, A>(
     ctx: &WorkflowContext<W>,
     mode: CallMode,
@@ -160,7 +159,6 @@ pub(crate) async fn call_activity<W, A>(
 enum LocalCall<T> {
     Answered(T),
     Failed,
-    /// We have waited for an operator.
     WaitsForOperator,
 }
 
@@ -194,8 +192,8 @@ where
 }
 
 /// Retries without limit. Returns `None` after a cancel, or after waiting for an operator if the activity
-/// failed for good. If the run must continue as new or is cancelled, we cancel the activity. A delivery may
-/// still return a result, which counts.
+/// failed for good. If the run must continue as new or is cancelled, we cancel the activity. A delivery's late
+/// result still counts.
 pub(crate) async fn call_remotely<W, A>(
     ctx: &WorkflowContext<W>,
     mode: CallMode,
@@ -263,7 +261,7 @@ async fn wait_for_operator<W: DrivenWorkflow>(
     wait_under(ctx, root, length, format!("{activity} waits for an operator"), woken).await;
 }
 
-/// Waits for this time, or until `woken` or a cancel. Returns `true` if the time has passed.
+/// Waits for this time, `woken` or a cancel. Returns `true` if the time has passed.
 pub(crate) async fn wait<W: DrivenWorkflow>(
     ctx: &WorkflowContext<W>,
     length: Duration,
@@ -337,7 +335,7 @@ pub(crate) fn timestamp(time: Option<SystemTime>) -> Timestamp {
     time.and_then(|time| Timestamp::try_from(time).ok()).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
-/// Saturates at the maximum timestamp.
+/// Saturates.
 pub(crate) fn after_delay(now: Timestamp, delay: Duration) -> Timestamp {
     SignedDuration::try_from(delay).ok().and_then(|delay| now.saturating_add(delay).ok()).unwrap_or(Timestamp::MAX)
 }

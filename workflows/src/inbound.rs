@@ -1,5 +1,5 @@
-//! Incoming signals, start arguments and update arguments. Anybody can send these with any payload, and a
-//! handler that failed to decode its argument would fail every workflow task for ever (rule 4).
+//! Incoming signals, start and update arguments. Anybody can send these with any payload, and a handler that
+//! failed to decode its argument would fail every workflow task for ever (rule 4).
 
 use jiff::Timestamp;
 use serde::{Serialize, de::DeserializeOwned};
@@ -21,14 +21,13 @@ use crate::driver::ValidatorResult;
 const SENT_AS: &str = "tidings-signal";
 const SENT_AS_CHARS: usize = 64;
 
-/// Raw payloads of one signal. Accepting a signal must never fail, because this would wedge the workflow for
-/// ever.
+/// Raw payloads of one signal. Accepting one must never fail, because this would wedge the workflow for ever.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct InboundSignal(Vec<Payload>);
 
 impl InboundSignal {
-    /// Wraps a signal with an unknown name, to be passed on as the signal `events`. Each payload becomes a
-    /// dead letter that names the right signal.
+    /// Wraps a signal with an unknown name as the signal `events`. Each payload becomes a dead letter that
+    /// names the right signal.
     #[must_use]
     pub fn misnamed_signal(name: &str, mut payloads: Vec<Payload>) -> Vec<Payload> {
         if payloads.is_empty() {
@@ -150,8 +149,7 @@ impl CarriedState {
     }
 
     /// Returns the state to continue with, or an error for [`UnreadableState::fail_task`] once the workflow
-    /// runs. `continued` is `true` if another run passed it on, `is_own` if the state's key matches the
-    /// workflow id.
+    /// runs. `continued`: another run passed it on. `is_own`: the state's key matches the workflow id.
     pub(crate) fn carried_state<S: DeserializeOwned>(
         &self,
         continued: bool,
@@ -175,8 +173,8 @@ impl CarriedState {
 }
 
 impl UnreadableState {
-    /// Fails the workflow task. The server retries it until a worker can read the state. If we continued
-    /// without it, we would lose pending events; if we failed the run, no worker would pick it up again.
+    /// The server retries the task until a worker can read the state. If we continued without it, we would lose
+    /// pending events; if we failed the run, no worker would pick it up again.
     ///
     /// # Panics
     /// Always, because this is how a workflow fails a task. Do not call this in `#[init]`, where it would end
@@ -205,8 +203,8 @@ impl TemporalDeserializable for CarriedState {
     }
 }
 
-/// An operator's command, or why it cannot be decoded. If decoding failed here, the SDK would only return
-/// `Wrong encoding`. The validator instead names the field and what it expects.
+/// An operator's command, or why it cannot be decoded. The SDK would only return `Wrong encoding`. The
+/// validator names the field and what it expects.
 #[derive(Clone, Debug)]
 pub struct CommandArgument<C>(Result<OperatorArgument<C>, InvalidField>);
 
@@ -215,8 +213,8 @@ impl<C: OperatorCommand> CommandArgument<C> {
         Ok(self.0.as_ref().map_err(InvalidField::clone)?.check(now)?)
     }
 
-    /// Returns the command, already checked by the validator. If a replay contains a command from a later
-    /// version, this fails the task until a newer worker takes over.
+    /// The validator has checked it. If a replay contains a command from a later version, this fails the task
+    /// until a newer worker takes over.
     pub(crate) fn command(self) -> C {
         self.0.expect("the validator refuses what cannot be read").command
     }

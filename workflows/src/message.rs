@@ -1,5 +1,5 @@
-//! A single message: one email sent by a service under an idempotency key. This workflow delivers from the
-//! outbox like a digest's, but collects nothing.
+//! A single message: one email sent by a service under an idempotency key. Delivers from the outbox like a
+//! digest's workflow, but collects nothing.
 
 use jiff::Timestamp;
 use temporalio_common::error::ApplicationFailure;
@@ -45,7 +45,7 @@ pub struct Message {
     unreadable: Option<UnreadableState>,
     steps: u32,
     calls: ActivityCalls,
-    /// Number of commands, and of signals about a pause.
+    /// Commands, and signals about a pause.
     commands: u32,
 }
 
@@ -64,7 +64,7 @@ impl Message {
         Self { state, unreadable, steps: 0, calls: ActivityCalls::new(), commands: 0 }
     }
 
-    /// Delivers the message, and completes once it has ended.
+    /// Completes once the message has ended.
     ///
     /// # Errors
     /// Cancelled, after the outbox recorded the outcome. Failed, if the workflow id is not a key.
@@ -102,7 +102,6 @@ impl Message {
         }
     }
 
-    /// Current step and its reason.
     #[query(name = "status")]
     #[must_use]
     pub fn status(&self, _: &WorkflowContextView) -> Option<MessageStatus> {
@@ -240,7 +239,7 @@ impl DrivenWorkflow for Message {
         self.current_status().map(|status| status.to_string()).unwrap_or_default()
     }
 
-    /// Only a delivery may be stopped. We need the results of all other activities.
+    /// We need the results of all other activities.
     fn is_interruptible(mode: CallMode) -> bool {
         mode == Delivery
     }

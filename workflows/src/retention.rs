@@ -37,7 +37,7 @@ impl RetentionRun {
         Self { state: state.unwrap_or_default(), unreadable, steps: 0, calls: ActivityCalls::new() }
     }
 
-    /// Purges everything past its retention, and completes with the counts.
+    /// Completes with the counts of everything purged.
     ///
     /// # Errors
     /// Cancelled. A batch is purged completely or not at all, so the next run continues from here.

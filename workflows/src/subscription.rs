@@ -1,5 +1,4 @@
-//! Deliveries to a subscription. Each subscription has one workflow, which runs while there is something to
-//! deliver.
+//! Deliveries to a subscription, by one workflow, which runs while there is something to deliver.
 
 use std::time::Duration;
 

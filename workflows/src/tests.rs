@@ -1,4 +1,4 @@
-//! Test of all entries of all workflows: whatever arrives, no signal and no start can fail a task (rule 4).
+//! Whatever arrives, no signal and no start can fail a task (rule 4).
 
 use proptest::{collection::vec, prelude::*, sample::select};
 use temporalio_common::{
@@ -31,7 +31,7 @@ fn payload() -> impl Strategy<Value = Payload> {
     })
 }
 
-/// Decodes the payloads for each signal of a workflow and for its start.
+/// For each signal of a workflow and for its start.
 fn takes<W: WorkflowImplementation>(payloads: &[Payload]) -> Result<(), TestCaseError> {
     let (data, converter) = (SerializationContextData::None, PayloadConverter::default());
     for signal in W::definition().signals {

@@ -37,7 +37,7 @@ pub(super) enum RefusalCharge {
     /// We cannot tell yet, so we send the message once more.
     Nobody,
     Message,
-    /// The message's sender, which has changed since. Email from the current sender may be fine.
+    /// The message's former sender. Email from the current one may be fine.
     FormerSender,
 }
 
@@ -53,8 +53,7 @@ pub(super) struct RetryContext {
     pub retry_delay: Duration,
 }
 
-/// Maps each class of outcome to its effects on the ledger and the workflow. This is the only place to decide
-/// it.
+/// Maps each class of outcome to its effects on the ledger and the workflow. Nothing else decides them.
 pub(super) fn verdict(
     delivery: &AttemptOutcome,
     (origin, envelope_to): (&MessageOrigin, &str),

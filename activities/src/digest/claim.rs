@@ -1,8 +1,8 @@
 //! `claim`: claims a due window's events, defers the window, or ends it.
 //!
-//! For an ordinary window this also stores the message: the digest is new, and the input contains all its
-//! events. Otherwise the ledger does the claim, since it may have more events, and `render` makes the
-//! message. The same applies if the recipient has already seen an event.
+//! An ordinary window also stores the message: the digest is new, and the input contains all its events.
+//! Otherwise, or if the recipient has already seen an event, the ledger does the claim, since it may have more
+//! events, and `render` makes the message.
 
 use std::collections::BTreeSet;
 
@@ -179,7 +179,7 @@ async fn claim_events(
     }
 }
 
-/// Returns when the limits should count the digest, if not at its claim.
+/// When the limits should count the digest, if not at its claim.
 fn slot_at(
     input: &ClaimInput,
     limits: &FrequencyLimits,

@@ -1,4 +1,4 @@
-//! Records metrics for a digest's steps, from each step's input and result. A repeated step counts again.
+//! Metrics for a digest's steps, from each step's input and result. A repeated step counts again.
 
 use jiff::Timestamp;
 use tidings_model::{
@@ -21,7 +21,7 @@ pub(super) fn count_claim(settings: &Settings, input: &ClaimInput, answer: &Clai
     }
 }
 
-/// Counts an attempt's result. `window` should be the claimed one.
+/// `window` should be the claimed one.
 pub(super) fn count_attempt(settings: &Settings, window: &Window, answer: &SendAnswer, now: Timestamp) {
     let SendAnswer::Closed { closed, .. } = answer else { return };
     if closed.outcome == DigestOutcome::Sent {

@@ -49,9 +49,8 @@ impl MessageDifferences {
     }
 }
 
-/// Renders the message again if it is old, or its recipient, preferences, configuration or events have
-/// changed. This also queries the team's own directory and the `seen_url` service, unless no relay accepts
-/// the message.
+/// Renders the message again if it is old, or its recipient, preferences, configuration or events have changed.
+/// Also queries the team's own directory and the `seen_url` service, unless no relay accepts the message.
 ///
 /// # Errors
 /// If the store fails, or the message cannot be rendered.
@@ -111,7 +110,7 @@ fn find_differences(
     Ok(MessageDifferences { events: waiting.outdated, old: age(waiting, now) > OLD, made_from })
 }
 
-/// `Date` only changes if it is too old, so an unchanged message has the same bytes.
+/// `Date` only changes if too old, so an unchanged message has the same bytes.
 fn email<'a>(
     window: &'a Window,
     facts: &'a KeyFacts,

@@ -15,7 +15,7 @@ use tidings_services::{
     metrics,
 };
 
-/// How many groups to show, each with its latest item, after a relay found the full email too large.
+/// Groups to show, each with its latest item, after a relay found the full email too large.
 const FEW_LINES: u32 = 5;
 
 /// Renders and stores the email unless the claim did, or replaces one which a relay found too large. Ends the
@@ -74,8 +74,7 @@ async fn render_shorter(
     end(deps, window, failed(why.clone()), now_at_least(*asked_at)).await
 }
 
-/// Waits while the digest type is not configured. It was configured at the claim, so the seven days start
-/// there.
+/// The digest type was configured at the claim, so its seven days start there.
 async fn without_table(deps: &StepServices, window: &Window, now: Timestamp) -> Result<RenderAnswer, StepError> {
     deps.leave_to_other_worker(&window.key).await?;
     let claimed_at = deps.store.digest(window.digest_id).await?.and_then(|digest| digest.claimed_at);

@@ -5,8 +5,7 @@ use jiff::Timestamp;
 use tidings_model::records::{MessageOrigin, MessageRecord};
 use tidings_services::{deps::StepServices, error::StepError, message_configuration::MessageConfiguration};
 
-/// Composes the message again if the configuration has changed. After a commit, and for messages from an
-/// older version, the bytes never change.
+/// Composes the message again if the configuration has changed. Messages from an older version never change.
 ///
 /// # Errors
 /// If the store fails, or the message cannot be composed or signed.

@@ -21,7 +21,6 @@ fn settings() -> Settings {
     }
 }
 
-/// The headers of a message to an address.
 async fn headers(stream: StreamName) -> String {
     let folder = tempfile::tempdir().unwrap();
     let store = SqliteStore::connect(&format!("sqlite:{}", folder.path().join("tidings.db").display())).await.unwrap();

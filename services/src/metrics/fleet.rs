@@ -1,4 +1,4 @@
-//! Gauges for state shared by all workers. Each worker's poller sets these, so all export the same figures.
+//! Gauges for shared state. Each worker's poller sets them, so all export the same figures.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -168,8 +168,7 @@ impl FleetMetrics {
         self.refused_contents.set(gauge_value(events));
     }
 
-    /// Sets a task queue's backlog. If the server does not report one, we remove the gauge, since 0 would be
-    /// misleading.
+    /// Removes the gauge if the server does not report the backlog, since 0 would be misleading.
     pub fn task_queue(&self, queue: &visibility::TaskQueueBacklog) {
         let of = QueueLabels { task_queue: queue.name.clone(), kind: queue.kind.name() };
         match queue.backlog {
@@ -245,7 +244,6 @@ mod tests {
 
     use super::*;
 
-    /// The digest type `alerts` and a table of the tenant `acme`.
     fn settings() -> Settings {
         let (name, domain) = ("Tidings".to_owned(), "tidings.example".to_owned());
         let sender =

@@ -1,5 +1,4 @@
-//! Changes breakers in the store: operators' commands, compare-and-set updates, and provider reports against
-//! a relay.
+//! Changes stored breakers: operators' commands, compare-and-set updates, and provider reports against a relay.
 
 use jiff::Timestamp;
 use tidings_model::{
@@ -92,8 +91,8 @@ pub(super) fn report(name: &str, before: &CircuitBreaker, after: &CircuitBreaker
     }
 }
 
-/// Counts provider reports in the tenant's own breaker if it has a table, otherwise in the relay's. Drops
-/// them if the store fails; this hardly changes the rates.
+/// Counts provider reports in the tenant's own breaker if it has a table, otherwise in the relay's. Drops them
+/// if the store fails; this hardly changes the rates.
 pub async fn count_reports(
     store: &dyn Store,
     settings: &Settings,

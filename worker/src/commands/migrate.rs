@@ -218,8 +218,8 @@ const ROWS: u32 = 10_000;
 /// Rows to list per fault.
 const NAMED: usize = 20;
 
-/// Warns about each row we would reject today. Such rows come from an older version or another program, so
-/// only their owner can correct them. Warnings never show an address.
+/// Warns about each row we would reject today, from an older version or another program, which only its owner
+/// can correct. Warnings never show an address.
 async fn warn_about_rows(store: &dyn Store, settings: &Settings) -> anyhow::Result<()> {
     let bar = ProgressBar::new_spinner().with_style(ProgressStyle::with_template("{spinner} {pos} rows, {elapsed}")?);
     let mut faults = FaultReport::default();

@@ -1,7 +1,7 @@
 //! `tidings pause` and `tidings resume` (rule 35).
 //!
 //! The store is authoritative; signals only speed this up. If one is lost, the key shows the pause later, and
-//! after a resume it will notice when it next checks the store, within an hour.
+//! after a resume it will check the store within an hour.
 
 use std::fmt;
 

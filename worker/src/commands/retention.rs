@@ -127,8 +127,8 @@ async fn count_expired(config: &Config, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// If upkeep is running, waits for it. This first checks that the workers agree, because otherwise upkeep
-/// would wait.
+/// If upkeep is running, waits for it. Checks first that the workers agree, because otherwise upkeep would
+/// wait.
 async fn run_upkeep(config: &Config) -> anyhow::Result<RetentionReport> {
     require_agreement(&*storage::open(&config.database_url).await?, None).await?;
     let client = crate::installation::connect(config).await?;

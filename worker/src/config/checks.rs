@@ -177,7 +177,7 @@ impl<'a> Checks<'a> {
         self.text(key, Some(&Spanned::new(value.span(), value.as_ref().to_string())), parse)
     }
 
-    /// Reports each wrong entry. Returns `None` without a list, or if any is wrong.
+    /// Returns `None` without a list, or if any entry is wrong, and reports each wrong one.
     pub fn each<T>(
         &mut self,
         key: &str,

@@ -19,8 +19,7 @@ use super::{
     secret::{EXPOSED, is_exposed},
 };
 
-/// A `dkim` table applied to one sender, which may come from another table, e.g. `[mail.dkim]` for
-/// `stream.bulk.from`.
+/// A `dkim` table for one sender, which may come from another table, e.g. `[mail.dkim]` for `stream.bulk.from`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DkimTable {
     pub parent: String,
@@ -187,8 +186,6 @@ fn signing_domain(
 }
 
 impl DkimConfig {
-    /// Reads the key.
-    ///
     /// # Errors
     /// The key cannot be read, or cannot sign. The error never shows the key.
     pub fn signer(&self) -> Result<DkimSigner, ConfigProblem> {

@@ -1,5 +1,5 @@
-//! Network endpoints: connections that Tidings opens, addresses it listens on, and how the traffic is
-//! protected (rule 53). `tidings config check` shows them, with the same errors and warnings as the start.
+//! Network endpoints: connections, listen addresses, and how the traffic is protected (rule 53). `tidings
+//! config check` shows them, with the same errors and warnings as the start.
 
 use std::net::SocketAddr;
 

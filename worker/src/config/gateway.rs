@@ -54,7 +54,7 @@ table! {
 }
 
 table! {
-    /// The keys of `[gateway.oidc]`: the issuer whose access tokens the api takes.
+    /// The keys of `[gateway.oidc]`: the issuer whose access tokens the API accepts.
     pub(super) struct RawOidc for trust: IssuerTrust, read() {
         issuer: secret(issuer_url);
         audience: text(|text| parse_id(text, AUDIENCE));

@@ -1,5 +1,5 @@
-//! Tables of keys. Each key is declared once, with its type, its field in the settings and its display.
-//! Reading, merging, showing and origins follow from this.
+//! Tables of keys. Each key is declared once: type, field in the settings and display. Reading, merging,
+//! showing and origins follow from this.
 
 use std::{
     collections::BTreeMap,

@@ -99,8 +99,6 @@ impl RelayConfig {
         self.provider
     }
 
-    /// Returns the webhook, if the relay has one.
-    ///
     /// # Errors
     /// The environment variable with the secret is not set.
     pub fn webhook(&self) -> Result<Option<RelayWebhook>, ConfigProblem> {
@@ -151,8 +149,6 @@ impl RelayConfig {
         Some(shown)
     }
 
-    /// Returns the settings for sending.
-    ///
     /// # Errors
     /// The environment variable with the address is not set.
     pub fn settings(&self) -> Result<RelaySettings, ConfigProblem> {

@@ -1,4 +1,4 @@
-//! Secrets: URLs with masked passwords, files that nobody else should read, and link keys. These sign tokens,
+//! Secrets: URLs with masked passwords, files that nobody else should read, and link keys, which sign tokens
 //! and come from the environment or from `link_keys_file`.
 //!
 //! The file is read immediately. If this fails, only commands that need the keys will stop.

@@ -1,8 +1,8 @@
 //! Fingerprints of tables in `tidings.toml`. Processes use them to compare their configuration (rule 59).
 //!
-//! They ignore comments, order, formatting and everything that may differ between hosts: listener addresses,
-//! paths (templates, archive, secrets), variable names, the addresses of the database and the relays, and
-//! limits for memory and connections. Link keys and DKIM keys have their own fingerprints.
+//! They ignore comments, order, formatting and what may differ between hosts: listener addresses, paths
+//! (templates, archive, secrets), variable names, the addresses of the database and the relays, and limits for
+//! memory and connections. Link keys and DKIM keys have their own fingerprints.
 
 use std::collections::BTreeMap;
 

@@ -114,8 +114,8 @@ impl RawStreams {
     }
 }
 
-/// Merges the tables that describe one stream. For a tenant these are its stream, its `[mail]`, the general
-/// stream and the general `[mail]`. The first table with a key wins.
+/// The merged tables of one stream. For a tenant: its stream, its `[mail]`, the general stream and the general
+/// `[mail]`. The first table with a key wins.
 pub(super) struct MergedStream {
     tables: Vec<StreamTable>,
     raw: RawStream,

@@ -73,7 +73,7 @@ impl RawTenant {
         Some(TenantConfig { digests, brand, streams: streams?, brand_origins, digest_origins })
     }
 
-    /// Note that the tenant's `[mail]` also overrides the general `[stream.NAME]`.
+    /// The tenant's `[mail]` also overrides the general `[stream.NAME]`.
     fn check_streams(
         &self,
         tenant: &str,

@@ -1,4 +1,4 @@
-//! The demo emits sample events, and compares them with the ledger and the received emails.
+//! Emits sample events, and compares them with the ledger and the received emails.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,7 +21,7 @@ const EVENTS: &str = include_str!("../../../tests/data/demo.ndjson");
 const DEADLINE: Duration = Duration::from_mins(2);
 const DIGESTS: u32 = 100;
 
-/// Emits the sample events and waits until the emails account for them.
+/// Waits until the emails account for the sample events.
 ///
 /// # Errors
 /// An event is rejected, or some are still unaccounted for after two minutes. The error lists their keys.

@@ -1,5 +1,5 @@
-//! Stores received emails in a folder, one `.eml` file each, with a bounded list in memory. Also parses them
-//! for display.
+//! Stores received emails as `.eml` files in a folder, with a bounded list in memory, and parses them for
+//! display.
 
 use std::{
     borrow::Cow,
@@ -44,7 +44,7 @@ impl Mailbox {
         Ok(Self { folder: folder.to_owned(), last_id, mails: watch::Sender::new(mails) })
     }
 
-    /// Stores an email atomically: it is written under another name first, then renamed.
+    /// Atomic: writes under another name first, then renames.
     ///
     /// # Errors
     /// The file cannot be written, or an old one cannot be removed.

@@ -1,8 +1,8 @@
 //! The workshop in `tidings dev` has a page for each template. It shows a message, and reloads it when a file
 //! changes.
 //!
-//! It reads a developer's files, so it only listens on this machine and rejects other websites. The message
-//! is sandboxed because its data may be hostile.
+//! It reads a developer's files, so it only listens on this machine and rejects other websites. The message is
+//! sandboxed: its data may be hostile.
 
 use std::{io, sync::Arc};
 

@@ -1,5 +1,4 @@
-//! Serves `/metrics` for Prometheus, with the counters of this process. A worker also polls the store and
-//! Temporal for gauges about all workers.
+//! Serves `/metrics` for Prometheus. A worker also polls the store and Temporal for gauges about all workers.
 //!
 //! Each query reads a bounded number of rows from an index. A slow poll is followed by a longer pause, so the
 //! poller never uses more than a twentieth of a connection's time.
@@ -49,7 +48,7 @@ impl Drop for BackgroundTask {
     }
 }
 
-/// Serves `GET /metrics` on this address, with the output of `text`.
+/// Serves the output of `text` as `GET /metrics`.
 ///
 /// # Errors
 /// The address is taken, or does not belong to this machine.

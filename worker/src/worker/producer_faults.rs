@@ -1,11 +1,11 @@
 //! Detects producers' mistakes that Temporal accepts: signals with a name nobody handles, and start options
 //! that would end the run before its window is due.
 //!
-//! temporalio-sdk 1.1.1 has no handler for arbitrary signals, and silently drops an unknown one. This
-//! interceptor sends its payloads to the workflow again, as the signal `events`, before the workflow task
-//! completes. So the run cannot end without them. If the run already tried to end when the signal came,
-//! Temporal accepts no other until its task is over. In this case the payloads start the next run. We should
-//! remove this module once the SDK has such a handler.
+//! temporalio-sdk 1.1.1 silently drops a signal with an unknown name. This interceptor sends its payloads to
+//! the workflow again, as the signal `events`, before the workflow task completes, so the run cannot end
+//! without them. If the run already tried to end when the signal came, Temporal accepts no other until its task
+//! is over; then the payloads start the next run. Remove this module once the SDK has a handler for arbitrary
+//! signals.
 
 use std::{
     collections::HashMap,
@@ -31,7 +31,7 @@ const KNOWN: [&str; 2] = [names::SIGNAL, names::PREFERENCES_SIGNAL];
 /// Prefix reserved by Temporal.
 const RESERVED: &str = "__temporal";
 const PATIENCE: Duration = Duration::from_mins(1);
-/// How long the workflow task waits for this. Note that it also blocks other runs on this worker.
+/// Maximum delay of the workflow task. It also blocks other runs on this worker.
 const HELD: Duration = Duration::from_secs(1);
 const AGAIN: Duration = Duration::from_millis(200);
 const REQUESTS: Uuid = Uuid::from_u128(0x5f0c_8f3d_2b1e_4a67_9c40_71d2_e8a5_b036);

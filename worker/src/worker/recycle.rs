@@ -1,8 +1,8 @@
-//! Replaces a worker by a new one in the same process, because the SDK's worker grows without limit.
+//! Replaces a worker in the same process, because the SDK's grows without limit.
 //!
-//! This is a bug in temporalio-sdk 1.1.1: a worker keeps about 330 bytes per activity for its lifetime, in
-//! `ActivityHalf::task_tokens_to_cancels`. It will be fixed once a completed activity is removed from this
-//! map. Then we should delete this module and run the worker directly.
+//! In temporalio-sdk 1.1.1, a worker keeps about 330 bytes per activity for its lifetime, in
+//! `ActivityHalf::task_tokens_to_cancels`. Once a completed activity is removed from this map, delete this
+//! module and run the worker directly.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -21,11 +21,11 @@ use super::sdk;
 /// activities each, and leaks 33 MB.
 pub const ACTIVITIES: u64 = 100_000;
 
-/// Runs workers with these options, one after the other, until `shutdown` is cancelled.
+/// Runs one worker after the other until `shutdown` is cancelled.
 ///
-/// A worker shuts down once it has started this number of `activities`. The new worker takes all further
-/// tasks immediately and replays runs from their histories. Meanwhile the old one completes its own tasks. A
-/// delivery past the final dot may take minutes.
+/// A worker shuts down once it has started this number of `activities`. The new worker takes all further tasks
+/// immediately and replays runs from their histories. Meanwhile the old one completes its own tasks, e.g. a
+/// delivery past the final dot, which may take minutes.
 ///
 /// Returns the number of workers, once all have ended.
 ///

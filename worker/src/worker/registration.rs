@@ -1,4 +1,4 @@
-//! Registers workflows and activities. This is the only place, both for production and for tests.
+//! The only place to register workflows and activities, for production and for tests.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,11 +14,11 @@ use tidings_model::{AlertName, names, settings::StreamName};
 use tidings_services::StepServices;
 use tidings_workflows::{Deliveries, Digest, Message, RetentionRun};
 
-/// Shutdown grace for activities in progress. A delivery past the final dot should complete by itself.
+/// Shutdown grace. A delivery past the final dot should complete by itself.
 const GRACE: Duration = Duration::from_secs(20);
 
-/// About 63 KiB each. A task for an uncached workflow must replay its history. With this limit, a worker
-/// stays below 512 MiB (`./dev bench open`).
+/// About 63 KiB each. A task for an uncached workflow replays its history. With this limit, a worker stays
+/// below 512 MiB (`./dev bench open`).
 pub const CACHED: usize = 4_000;
 
 /// Memory for a sending worker with an empty cache, and for each cached workflow with its share of the
@@ -39,8 +39,8 @@ pub fn cached_workflows(memory: Option<u64>) -> usize {
 /// timeout of commands and clients.
 pub const STICKY: Duration = Duration::from_secs(25);
 
-/// Per worker. While a slot is free, the server returns a delivery in the response to its workflow task.
-/// Otherwise it goes through the task queue, which costs one more write and call.
+/// Per worker. While a slot is free, the server returns a delivery in the response to its workflow task;
+/// otherwise through the task queue, which costs one more write and call.
 const DELIVERIES: usize = 500;
 
 /// Concurrent tasks of each other kind. This is the SDK's default.
@@ -76,8 +76,7 @@ pub fn worker_tuner() -> TunerHolder {
         .build()
 }
 
-/// Builds the worker for digests on `task_queue`. It also delivers single messages of the stream `bulk`
-/// queued here by an earlier version.
+/// Also delivers single messages of the stream `bulk` queued here by an earlier version.
 ///
 /// # Errors
 /// Never in practice: the SDK rejects a workflow that is registered twice.
@@ -98,7 +97,7 @@ pub fn digest_worker(task_queue: &str, deps: StepServices) -> anyhow::Result<Wor
         .build())
 }
 
-/// Single messages of the stream `transactional` have their own queue, so they never wait behind digests.
+/// Has its own queue, so transactional messages never wait behind digests.
 ///
 /// # Errors
 /// Never in practice: the SDK rejects a workflow that is registered twice.
@@ -107,8 +106,7 @@ pub fn transactional_worker(task_queue: &str, deps: StepServices) -> anyhow::Res
     message_worker(names::transactional_queue(task_queue), rate, deps)
 }
 
-/// Single messages of the stream `bulk` have their own queue, so they and the digests never wait for each
-/// other.
+/// Has its own queue, so single messages and the digests never wait for each other.
 ///
 /// # Errors
 /// Never in practice: the SDK rejects a workflow that is registered twice.
@@ -127,7 +125,7 @@ fn message_worker(task_queue: String, rate: Option<f64>, deps: StepServices) -> 
         .build())
 }
 
-/// Builds the worker for the purge, on its own queue.
+/// Has its own queue.
 ///
 /// # Errors
 /// Never in practice: the SDK rejects a workflow that is registered twice.
@@ -140,7 +138,7 @@ pub fn retention_worker(task_queue: &str, activities: RetentionActivities) -> an
         .build())
 }
 
-/// Builds the worker for deliveries to subscriptions, on its own queue.
+/// Has its own queue.
 ///
 /// # Errors
 /// Never in practice: the SDK rejects a workflow that is registered twice.

@@ -57,9 +57,9 @@ impl RetentionSchedule<'_> {
         }
     }
 
-    /// Deletes schedules for this installation's other task queues, which would start a workflow on an empty
-    /// queue every night. Keeps a schedule if its queue has a worker. Also keeps a paused one, because it
-    /// would no longer be paused if created again.
+    /// Deletes schedules of this installation's other task queues, which would start a workflow on an empty
+    /// queue every night, unless the queue has a worker. Keeps a paused one, because it would no longer be
+    /// paused if created again.
     ///
     /// # Errors
     /// Temporal does not respond, or does not support schedules.
@@ -182,7 +182,7 @@ async fn is_there(schedule: &ScheduleHandle<Client>, id: &str) -> Result<bool, S
     }
 }
 
-/// Triggers the purge. Returns the id of this run, or of the one already in progress.
+/// Returns the id of the triggered run, or of the one already in progress.
 ///
 /// # Errors
 /// Temporal does not respond, the namespace does not exist, or no worker has created the schedule yet.

@@ -13,8 +13,7 @@
 //!   the result with the next task, after the signals in between. A replay delivers the result with the first
 //!   task, before those signals.
 //!
-//! Workaround: after such a query the worker evicts the run from its cache. The next workflow task will
-//! replay the run from its history.
+//! Workaround: after such a query the worker evicts the run. The next workflow task replays its history.
 //!
 //! To check if a new version is fixed, build workers with [`Worker::new`] instead of [`create_worker`] and run the
 //! tests in `tests/it/digest/queries.rs`. If they pass, delete this module.
@@ -35,7 +34,7 @@ use super::producer_faults::ProducerFaults;
 
 const ALONE: &str = "legacy_query";
 
-/// Creates the runtime shared by all workers in this process.
+/// Shared by all workers in this process.
 ///
 /// # Errors
 /// Telemetry cannot be set up.

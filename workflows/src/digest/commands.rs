@@ -18,9 +18,9 @@ use super::{
     window::spread_if_overdue,
 };
 
-/// Makes the pending events due. Also sends a message now if it is in its undo period or waiting for a better
-/// hour; with `hurries`, also if it is waiting for its next attempt, or if the running attempt turns out to
-/// need another. A digest in delivery and a hold still come first.
+/// Makes the pending events due. Also sends a message in its undo period or waiting for a better hour; with
+/// `hurries`, also one waiting for its next attempt, or if the running attempt turns out to need another. A
+/// digest in delivery and a hold still come first.
 pub(super) fn flush(state: &mut DigestRunState, order: CommandContext, hurries: bool, now: Timestamp) -> FlushResult {
     let events = state.waiting_count();
     state.flushed = events > 0;
@@ -104,7 +104,7 @@ pub(super) fn discard(state: &mut DigestRunState, order: CommandContext) -> Drop
     dropped
 }
 
-/// Without a time in the command, plans the window again with the current configuration and preferences.
+/// Without a time, plans the window again with the current configuration and preferences.
 pub(super) fn retime(
     state: &mut DigestRunState,
     RetimeCommand { order, at }: RetimeCommand,
@@ -168,8 +168,7 @@ pub(super) fn reopen(state: &mut DigestRunState, reopen: ReopenCommand, now: Tim
     None
 }
 
-/// Sends a digest waiting for its next attempt now instead of resuming it, because an operator named it by
-/// its id.
+/// Sends a waiting digest now instead of resuming it, because an operator named it by its id.
 pub(super) fn hurry_delivery(state: &mut DigestRunState, order: CommandContext, now: Timestamp) -> ReopenResult {
     let Some(digest) = &mut state.delivering else { return ReopenResult::default() };
     digest.attempt_now();
@@ -178,8 +177,8 @@ pub(super) fn hurry_delivery(state: &mut DigestRunState, order: CommandContext, 
     ReopenResult { events, refused: None }
 }
 
-/// Call this after preferences changed, or after a pause started or ended. Plans the open window again, and
-/// checks a digest waiting for a pause.
+/// Call this after preferences, or a pause, changed. Plans the open window again, and checks a digest waiting
+/// for a pause.
 pub(super) fn facts_changed(state: &mut DigestRunState, now: Timestamp) {
     if state.open.is_some() || state.waiting_count() > 0 {
         state.preferences = PreferencesState::Changed;

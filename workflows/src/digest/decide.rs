@@ -16,20 +16,18 @@ use super::{
     state::{DigestRunState, OpenWindow, RepetitionMode, UnusedRunMode},
 };
 
-/// How long a run with nothing new waits for more. If a producer keeps repeating events or misspells its
-/// signals, it would otherwise start a run for every few of them. This is only a fifth of the rate a single
-/// run can handle, and Temporal rejects signals to a run that is ending.
+/// How long a run with nothing new waits for more. Otherwise a producer that keeps repeating events or
+/// misspells its signals would start a run for every few of them. This is only a fifth of the rate a single run
+/// can handle, and Temporal rejects signals to a run that is ending.
 const AFTER_NOTHING_NEW: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DigestDecision {
     Wait(Timestamp),
     Plan,
-    /// The window is full only if we count events that may already be in the ledger, so compare them by
-    /// planning.
+    /// The window is full only with events that may already be in the ledger, so compare them by planning.
     Compare,
-    /// Urgent events arrived while the digest in delivery waits for a better hour, so compare them with the
-    /// ledger by planning.
+    /// Urgent events arrived while the digest in delivery waits for a better hour, so compare them by planning.
     CompareUrgent,
     Stash,
     Claim,
@@ -65,12 +63,10 @@ pub(super) fn clear_finished_commands(state: &mut DigestRunState, now: Timestamp
     }
 }
 
-/// Chooses the next step.
-///
-/// A replay decides again, and its clock may be ahead: temporalio-sdk 1.1.1 merges workflow tasks that ended
-/// without a command with the next task, and uses the time of the last one. So every decision except waiting
-/// must be the same at any later time, and decisions that depend on time come last. The problem is gone once
-/// a replay of a task without a command sees that task's time.
+/// A replay decides again, with a clock that may be ahead: temporalio-sdk 1.1.1 merges workflow tasks that
+/// ended without a command with the next task, and uses its time. So every decision except waiting must be the
+/// same at any later time, and decisions that depend on time come last. The problem is gone once a replay of a
+/// task without a command sees that task's time.
 pub(super) fn decide(state: &DigestRunState, now: Timestamp) -> DigestDecision {
     if state.delivering.as_ref().is_some_and(|digest| digest.unrecorded.is_some()) {
         // Even before a cancel or a drop, because the ledger must record how the attempt ended.
@@ -123,7 +119,7 @@ fn next_chore(state: &DigestRunState) -> Option<DigestDecision> {
     }
 }
 
-/// After a cancel or a drop, everything should end without a message.
+/// Ends everything without a message, after a cancel or a drop.
 fn wind_down(state: &DigestRunState) -> DigestDecision {
     let doomed = state.doomed_count() > 0 && !state.pending.is_empty();
     if state.delivering.is_some() {
@@ -165,8 +161,8 @@ pub(super) fn waits_for_first(state: &DigestRunState, decision: DigestDecision) 
     matches!(decision, DigestDecision::Wait(_)) && state.idle_since.is_some() && waits_unused(state)
 }
 
-/// Returns `true` if this key has had no digest yet (e.g. because nothing could be decoded) and the run
-/// should wait for one.
+/// Returns `true` if this key has had no digest yet (e.g. because nothing could be decoded) and the run should
+/// wait for one.
 fn waits_unused(state: &DigestRunState) -> bool {
     state.summary.digests == 0 && state.unused == UnusedRunMode::Waits
 }
@@ -189,7 +185,7 @@ fn must_plan(state: &DigestRunState) -> bool {
         || (has_slid(state) && must_stash(state))
 }
 
-/// Kind of events that joined the window after its plan, if the plan was based only on the other kind.
+/// Set if the window was planned with only the other kind of events.
 pub(super) fn joined_kind(state: &DigestRunState) -> Option<EventOrigin> {
     let seen = state.open.as_ref().filter(|open| open.plan.is_some())?.planned_from.as_ref()?;
     let returned_at = state.returned.as_ref().map(|returned| returned.at);
@@ -252,8 +248,7 @@ pub(super) fn event_limit(state: &DigestRunState) -> Option<usize> {
     open.plan.as_ref()?.max_events.and_then(|most| usize::try_from(most).ok())
 }
 
-/// When the open window will be sent if nothing more arrives, given the known pauses and limits. `None` until
-/// it is planned.
+/// When the open window will be sent if nothing more arrives, given the known pauses and limits.
 pub(super) fn deadline(state: &DigestRunState) -> Option<Timestamp> {
     let plan = state.plan()?;
     Some(foreseen_deadline(state, plan, String::new()).at)

@@ -27,18 +27,18 @@ pub(crate) struct DigestDelivery {
     pub groups: u64,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stored: bool,
-    /// The outbox has the message. After a relay rejected it as too large, this means the shorter one.
+    /// The outbox has the message; after a relay rejected it as too large, the shorter one.
     pub rendered: bool,
     /// We shorten a message only once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub too_large: Option<TooLarge>,
     pub attempts: u32,
-    /// Result of the last attempt, while the ledger refuses to record it. No new attempt may start.
+    /// The ledger refuses to record the last attempt. No new attempt may start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unrecorded: Option<UnrecordedEnd>,
     pub not_before: Option<Timestamp>,
     pub why: String,
-    /// How long to delay the message, so an operator can take it back.
+    /// Delay of the message, so an operator can take it back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undo: Option<Duration>,
     /// End of this delay. Set from rendering until the first attempt.
@@ -58,8 +58,8 @@ pub(crate) struct DigestDelivery {
     /// follows immediately.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub flushed: bool,
-    /// Next good moment for this recipient, including their own pause. Comes from an activity, because
-    /// workflows have no time zones.
+    /// Next good moment for this recipient, with their own pause. From an activity: workflows have no time
+    /// zones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moment: Option<Timestamp>,
     /// Most recent wait. Once it is [at once](Goes::AtOnce), it stays: the hour no longer matters for this
@@ -169,7 +169,7 @@ impl DigestDelivery {
     }
 
     /// Shortens the wait for a pause to the key's share of the spread, because the pause may be over. Checks
-    /// for a better hour again, since it may have changed, e.g. if the recipient's own pause was the reason.
+    /// for a better hour again, e.g. if the recipient's own pause was the reason.
     pub fn look_again(&mut self, now: Timestamp) {
         self.signalled = true;
         // Don't clear it: we did wait for a better hour, so events since then should form one digest.
@@ -285,8 +285,8 @@ pub(super) fn reopen_input(state: &DigestRunState, asked_at: Timestamp) -> Optio
     Some(ReopenInput { asked_at, key: state.key.clone()?, reopen: state.reopen.as_ref()?.request.clone() })
 }
 
-/// Starts delivering the resumed digest, and keeps the result for the operator. A digest recovered by Tidings
-/// itself should wait for a good hour.
+/// Starts delivering the resumed digest, and keeps the result for the operator. If Tidings itself recovered the
+/// digest, it should wait for a good hour.
 pub(super) fn apply_reopen(state: &mut DigestRunState, asked: &ReopenInput, answer: ReopenAnswer, _: Timestamp) {
     let answer = match answer {
         ReopenAnswer::Claimed { window, items, groups } => {

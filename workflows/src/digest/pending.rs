@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tidings_model::{Event, EventContent, Retract};
 
-/// Limit per activity call. A window also keeps at most this many events in workflow state.
+/// Limit per activity call, and per window in workflow state.
 pub const PAGE_EVENTS: usize = 500;
 /// Limit as JSON. Temporal warns at 512 KiB per payload and rejects 2 MiB.
 pub const PAGE_BYTES: usize = 256 * 1024;
@@ -14,12 +14,12 @@ pub const PAGE_BYTES: usize = 256 * 1024;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct EventArrival {
     pub at: Timestamp,
-    /// Start of the run, if the event arrived in its first workflow task. The plan and the ledger use this
-    /// time; the workflow's own decisions use `at`.
+    /// Start of the run, if the event arrived in its first workflow task. For the plan and the ledger; the
+    /// workflow's own decisions use `at`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Timestamp>,
     pub event: Event,
-    /// JSON size, computed once because a large window would otherwise do it again in each step.
+    /// JSON size, computed once: a large window would otherwise do it in each step.
     #[serde(skip)]
     bytes: usize,
 }
@@ -85,8 +85,7 @@ impl PendingEvents {
         self.arrivals.iter().take(count).find(|arrival| arrival.event.urgent).map(|arrival| arrival.at)
     }
 
-    /// A page of events covered by these retracts. A retract by id only covers events that occurred by its
-    /// time in `until`.
+    /// A page of covered events. A retract by id only covers events that occurred by its time in `until`.
     pub fn covered_by(&self, retracts: &[Retract], until: &BTreeMap<String, Timestamp>) -> Vec<Event> {
         let in_time = |retract: &Retract, event: &Event| match retract {
             Retract::Event(id) => until.get(id).is_none_or(|until| !event.occurred_after(*until)),
@@ -117,7 +116,6 @@ impl PendingEvents {
         self.bytes
     }
 
-    /// Skips the first `count` events.
     pub fn contents_after(&self, count: usize) -> (Vec<String>, Vec<EventContent>) {
         contents(self.events().skip(count))
     }
@@ -157,7 +155,6 @@ impl PendingEvents {
         self.arrivals.into_iter().map(|arrival| arrival.event).collect()
     }
 
-    /// Returns `true` if the events need more than one page.
     pub fn overflows(&self) -> bool {
         self.len() > PAGE_EVENTS || self.bytes > PAGE_BYTES
     }
@@ -232,7 +229,6 @@ mod tests {
 
     use super::*;
 
-    /// An event whose JSON has this number of bytes.
     fn event(id: usize, bytes: usize) -> Event {
         let made = |fill: usize| -> Event {
             from_value(json!({"event_id": id.to_string(), "category": "comment", "occurred_at": "2026-01-01T00:00:00Z",
@@ -244,7 +240,7 @@ mod tests {
         event
     }
 
-    /// Events of these sizes. The one with id `n` arrived in second `n`.
+    /// The event with id `n` arrived in second `n`.
     fn pending(bytes: impl IntoIterator<Item = usize>) -> PendingEvents {
         let mut pending = PendingEvents::default();
         for (id, bytes) in bytes.into_iter().enumerate() {

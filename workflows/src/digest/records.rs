@@ -98,7 +98,7 @@ mod tests {
         state
     }
 
-    /// The pending events, and those that the ledger is to take out, before and after the step.
+    /// Pending events, and those that the ledger should take out, before and after the step.
     fn step(mut state: DigestRunState) -> (Vec<Event>, Vec<Event>) {
         let asked = retract_input(&state, BEGIN).unwrap();
         let covered = asked.events.clone();

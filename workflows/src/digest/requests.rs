@@ -1,4 +1,4 @@
-//! Requests that the workflow has not carried out yet, as part of its state.
+//! Requests in the state that the workflow has not carried out yet.
 //!
 //! Runs pass these on as JSON, so workers in other versions must read and write the same fields.
 
@@ -22,8 +22,8 @@ pub(crate) enum PreferencesState {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DropRequest {
     pub order: CommandContext,
-    /// How many events to drop, counted from the first pending one. Later events are kept, unless a run had
-    /// to leave all of them behind ([`State::leave_behind`](super::state::State::leave_behind)).
+    /// Events to drop, from the first pending one. Later events are kept, unless a run had to leave all of them
+    /// behind ([`State::leave_behind`](super::state::State::leave_behind)).
     pub events: usize,
 }
 

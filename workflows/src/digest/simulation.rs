@@ -1,7 +1,7 @@
-//! Property test of the state against a model of the store: random sequences of events, commands, lost answers, lost workflow
-//! tasks, new runs, a cancel and time. Every event ends in exactly one digest, and each message has all events of its
-//! digest. No message goes out during a hold or a pause, after a drop, before its time, in quiet hours unless somebody wanted that, or
-//! with an event that was withdrawn before.
+//! Property test of the state against a model of the store: random sequences of events, commands, lost answers,
+//! lost workflow tasks, new runs, a cancel and time. Every event ends in exactly one digest, and each message
+//! has all events of its digest. No message goes out during a hold or a pause, after a drop, before its time,
+//! in quiet hours unless somebody wanted that, or with a withdrawn event.
 
 use proptest::prelude::*;
 

@@ -1,5 +1,5 @@
-//! Start options that a digest should not have (docs/producers.md), and the input a run received. Note that a
-//! library may set such options for every workflow it starts.
+//! Start options that a digest should not have (docs/producers.md), and the input of a run. A library may set
+//! such options for every workflow it starts.
 
 use std::{fmt, time::Duration};
 
@@ -10,8 +10,7 @@ use tidings_model::{Event, Key, Retract};
 use super::state::DigestRunState;
 use crate::inbound::{CarriedState, UnreadableState};
 
-/// Stands for "no timeout" when continuing as new: without one, a run would inherit the previous run's
-/// timeout.
+/// Stands for "no timeout" when continuing as new, since a run would otherwise inherit the previous timeout.
 pub(super) const NO_TIMEOUT: Duration = Duration::from_hours(24 * 3650);
 
 /// Options that limit or repeat a run, although a digest should wait as long as it needs.
@@ -68,8 +67,6 @@ pub struct RunInput {
 }
 
 impl RunInput {
-    /// Reads the input handed over by the previous run.
-    ///
     /// # Errors
     /// The previous run's state cannot be read.
     pub fn from_started_event(started: Started) -> Result<Self, UnreadableState> {

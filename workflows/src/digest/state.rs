@@ -1,9 +1,7 @@
-//! State of the digest workflow. Each step has its own file, which reads and changes this state; nothing here
-//! does I/O.
+//! State of the digest workflow. Each step has its own file; nothing here does I/O.
 //!
 //! Events collect in `pending`. The first one opens a window (`open`). A due window becomes a digest
-//! (`delivering`), and events that arrive during its delivery are pending again. There is at most one window
-//! and one digest.
+//! (`delivering`), and events during its delivery are pending again. At most one window and one digest exist.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,7 +27,7 @@ use super::{
 };
 
 /// Maximum bytes of pending events passed to the next run. Beyond this, we pass a pointer to this run's
-/// history instead.
+/// history.
 const CARRY_BYTES: usize = 512 * 1024;
 
 /// Older and newer workers read the same JSON.
@@ -48,8 +46,7 @@ pub(crate) struct DigestRunState {
     /// Events in the ledger that failed digests gave back. The next claim takes them (rule 25).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub returned: Option<ReturnedEvents>,
-    /// `true` if the pending events waited behind a digest whose first attempt failed, or behind its undo
-    /// period.
+    /// The pending events waited behind a digest whose first attempt failed, or behind its undo period.
     #[serde(rename = "waited", default, skip_serializing_if = "std::ops::Not::not")]
     pub queued_behind_delivery: bool,
     #[serde(default)]
@@ -101,7 +98,7 @@ pub(crate) enum RepetitionMode {
     /// Not counted anywhere (rule 3).
     #[default]
     Apart,
-    /// Like `Apart`, but the last plan also found nothing new pending.
+    /// Like `Apart`, and the last plan found nothing new pending.
     NothingElse,
     /// Started by an earlier version: counted, and the run does not wait for more.
     Counted,
@@ -137,10 +134,10 @@ pub(crate) struct OpenWindow {
     pub plan: Option<Plan>,
     #[serde(rename = "seen", default, skip_serializing_if = "Option::is_none")]
     pub planned_from: Option<DeadlineInputs>,
-    /// Number of leading pending events that a plan has compared with the ledger. They are new (rule 3).
+    /// Leading pending events that a plan has compared with the ledger. They are new (rule 3).
     #[serde(default, skip_serializing_if = "is_default")]
     pub compared: usize,
-    /// Number of events already in the ledger.
+    /// Events already in the ledger.
     pub stashed: u64,
     /// Arrival of the latest event that left workflow state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -148,22 +145,22 @@ pub(crate) struct OpenWindow {
     /// Arrival of the first urgent event that left workflow state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub urgent_at: Option<Timestamp>,
-    /// Of the window's first event, if it left workflow state.
+    /// Of the window's first event, if that left workflow state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub category: Option<String>,
-    /// `true` if returned events opened the window before any other event arrived.
+    /// Returned events opened the window before any other event arrived.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_return: bool,
     /// Arrival of the first event in such a window, if it left workflow state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arrived_at: Option<Timestamp>,
-    /// Events that were read back too late for this window. They will open the next one.
+    /// Events read back too late for this window. They will open the next one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late: Option<ReturnedEvents>,
     /// Read back events from these runs' histories.
     pub runs: Vec<String>,
     pub unread: u64,
-    /// A lost workflow task already gave the digest a message or an end, so the window takes no more events.
+    /// A lost workflow task already gave the digest a message or an end.
     #[serde(rename = "sealed", default, skip_serializing_if = "std::ops::Not::not")]
     pub closed_to_events: bool,
     pub not_before: Option<Timestamp>,
@@ -173,7 +170,7 @@ pub(crate) struct OpenWindow {
     /// First claim with an unknown recipient or digest type. Reset once a claim finds both.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unknown_since: Option<Timestamp>,
-    /// Send at any hour, because an operator released the overdue window by its key or set its time.
+    /// Send at any hour: an operator released the overdue window by its key or set its time.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub released: bool,
     /// Reason from admission, otherwise from the plan.
@@ -248,15 +245,15 @@ impl DigestRunState {
         self.pending.push(event, now, started_at);
     }
 
-    /// Returns `true` if the id has a retract that is not in the ledger yet, and that arrived when nothing
-    /// with this id was pending.
+    /// Returns `true` if the id has a retract that is not in the ledger yet, and that arrived when nothing with
+    /// this id was pending.
     fn awaits_retract(&self, event_id: &str) -> bool {
         let awaits = |id: &str| self.retracts.contains(&Retract::Event(id.to_owned()));
         !self.retracts.is_empty() && !self.retracted_until.contains_key(event_id) && awaits(event_id)
     }
 
-    /// Returns `true` if earlier versions would have ignored this event: as a repetition, despite its
-    /// different content, or as withdrawn, although it occurred after the retract.
+    /// Returns `true` if earlier versions would have ignored this event: as a repetition, despite its different
+    /// content, or as withdrawn, although it occurred after the retract.
     pub fn is_other_content(&self, event: &Event) -> bool {
         let pending = self.pending.event(&event.event_id);
         let until = self.retracted_until.get(&event.event_id);
@@ -306,7 +303,7 @@ impl DigestRunState {
         }
     }
 
-    /// Counts events in this state, in the ledger and in earlier runs.
+    /// In this state, in the ledger and in earlier runs.
     pub fn collected(&self) -> u64 {
         let elsewhere = self.open.as_ref().map_or(0, |open| open.stashed + open.unread);
         elsewhere + self.pending.len() as u64
@@ -337,7 +334,6 @@ impl DigestRunState {
         self.returned.as_ref().map_or(0, ReturnedEvents::event_count)
     }
 
-    /// Collected and returned events.
     pub fn waiting_count(&self) -> u64 {
         self.collected() + self.returned()
     }
@@ -372,7 +368,7 @@ impl DigestRunState {
         Some(hold.until.unwrap_or(Timestamp::MAX)).filter(|until| *until > now)
     }
 
-    /// The pause that currently delays the digest or the open window.
+    /// The pause that delays the digest or the open window now.
     pub fn pause(&self, now: Timestamp) -> Option<&PauseWait> {
         match &self.delivering {
             Some(digest) => digest.pause.as_ref().filter(|_| digest.waits_until(now).is_some()),
@@ -415,14 +411,13 @@ impl DigestRunState {
         }
     }
 
-    /// Removes the `asked` events taken by the ledger. Returned events were taken, too.
+    /// Removes the `asked` events that the ledger took. Returned events were taken, too.
     pub fn close_window(&mut self, asked: &[Event], taken: u64) {
         self.drop_taken(asked, taken);
         self.returned = self.open.take().and_then(|open| open.late);
         self.windows += 1;
     }
 
-    /// Updates returned events from the ledger.
     pub fn note_returned(&mut self, returned: Option<ReturnedEvents>) {
         self.returned = returned.or(self.returned.take());
     }
@@ -445,7 +440,7 @@ impl DigestRunState {
         digest.is_some_and(DigestDelivery::may_be_hurried) && self.pending.urgent_at(usize::MAX).is_some()
     }
 
-    /// Sends the digest in delivery at any hour, because an urgent event is waiting.
+    /// Sends the digest in delivery at any hour.
     pub fn hurry_delivery(&mut self) {
         if let Some(digest) = &mut self.delivering {
             digest.note_wait(WaitReason::Urgent);
@@ -495,7 +490,6 @@ impl DigestRunState {
         self.pending.drop_head(count);
     }
 
-    /// Adjusts the counters.
     fn note_gone(&mut self, count: usize) {
         if let Some(open) = &mut self.open {
             open.compared = open.compared.saturating_sub(count);

@@ -1,6 +1,5 @@
-//! Steps of a window. `plan` computes its deadline and opens it, `stash` writes a page of events to the
-//! ledger, `claim` (`load` on the wire) turns it into a digest, and `close` ends it, or the delivery, without
-//! a message.
+//! Steps of a window. `plan` computes its deadline and opens it, `stash` writes a page of events to the ledger,
+//! `claim` (`load` on the wire) makes it a digest, and `close` ends it, or the delivery, without a message.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -22,7 +21,6 @@ use super::{
 };
 use crate::driver::after_delay;
 
-/// Marks a change of preferences as being planned for.
 pub(super) fn begin_plan(state: &mut DigestRunState, asked_at: Timestamp) -> Option<PlanInput> {
     if state.open.is_none() && state.waiting_count() == 0 {
         return None;
@@ -125,8 +123,7 @@ pub(super) fn apply_plan(state: &mut DigestRunState, asked: &PlanInput, mut plan
     }
 }
 
-/// Removes events that are already in the ledger. If one changed meanwhile, it stays, and a later write
-/// compares it.
+/// Removes events already in the ledger. One that changed meanwhile stays, and a later write compares it.
 fn forget_known(state: &mut DigestRunState, asked: &PlanInput, known: &[String]) {
     if known.is_empty() {
         return;
@@ -139,7 +136,7 @@ fn forget_known(state: &mut DigestRunState, asked: &PlanInput, known: &[String])
 }
 
 /// Delays an overdue window by its share of the spread after a pause or a hold (rule 30), unless an operator
-/// flushed it. A window with only withdrawn events ends immediately instead, because it sends nothing.
+/// flushed it. A window with only withdrawn events ends immediately: it sends nothing.
 pub(super) fn spread_if_overdue(state: &mut DigestRunState, share: Duration, why: &str, now: Timestamp) {
     let Some(plan) = state.plan() else { return };
     if !is_due(state, plan, now) || state.flushed || state.waiting_count() == 0 {

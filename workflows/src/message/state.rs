@@ -1,4 +1,4 @@
-//! State, decisions, activity inputs and results of the message workflow. Pure functions.
+//! State, decisions, activity inputs and results of the message workflow. Pure.
 //!
 //! No decision depends on the clock: a wait ends when its timer fires. So a replay decides the same, even if
 //! its clock is ahead: temporalio-sdk 1.1.1 merges workflow tasks that ended without a command with the next
@@ -46,7 +46,7 @@ pub(crate) struct MessageRunState {
     pub why: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause: Option<PauseWait>,
-    /// A signal arrived since the last attempt was requested, so its pause may be over.
+    /// A signal arrived since the last attempt was requested: its pause may be over.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub signalled: bool,
     #[serde(default)]
@@ -81,7 +81,6 @@ impl MessageRunState {
         }
     }
 
-    /// All decisions are made here.
     pub const fn decide(&self) -> MessageDecision {
         if self.unrecorded.is_some() {
             MessageDecision::Send

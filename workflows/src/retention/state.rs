@@ -1,4 +1,4 @@
-//! State, decisions and results of the retention workflow. Pure functions, independent of the clock.
+//! State, decisions and results of the retention workflow. Pure, independent of the clock.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -25,7 +25,6 @@ pub(crate) struct RetentionRunState {
 }
 
 impl RetentionRunState {
-    /// All decisions are made here.
     pub fn decide(&self) -> RetentionDecision {
         match &self.cutoffs {
             None => RetentionDecision::Ask,

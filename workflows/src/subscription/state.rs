@@ -1,4 +1,4 @@
-//! State, decisions and results of the subscription workflow. Pure functions.
+//! State, decisions and results of the subscription workflow. Pure.
 
 use std::time::Duration;
 
@@ -48,7 +48,6 @@ impl SubscriptionRunState {
         Self { name: name.to_owned(), woken: false, status: SubscriptionStatus::default() }
     }
 
-    /// All decisions are made here.
     pub fn decide(&self, now: Timestamp) -> SubscriptionDecision {
         let (Some(left), Some(asked_at)) = (self.status.left, self.status.asked_at) else {
             return SubscriptionDecision::Deliver;

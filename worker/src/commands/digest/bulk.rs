@@ -1,5 +1,4 @@
-//! One command to many keys at a limited rate. It is safe to run this again: completed keys have nothing left
-//! to do.
+//! One command to many keys at a limited rate. It is safe to run again: completed keys have nothing left to do.
 
 use std::collections::BTreeSet;
 

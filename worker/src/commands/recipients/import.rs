@@ -129,12 +129,10 @@ fn parse_recipient(
     })
 }
 
-/// Signals all keys of people with a new time zone, at `rate` keys per second, so that open windows follow
-/// right away (rule 15). A failure is harmless, because admission will find the changed revision when the
-/// window is due.
+/// Signals the keys of people with a new time zone, at `rate` per second, so open windows follow right away
+/// (rule 15). A failure is harmless: admission will find the changed revision when the window is due.
 ///
-/// The keys are built from the configured digest types, because visibility lags behind. A signal never starts
-/// a workflow.
+/// Built from the configured digest types, because visibility lags. A signal never starts a workflow.
 pub(super) async fn signal_moved(people: &[PersonId], rate: u32, as_json: bool, config: &Config) -> anyhow::Result<()> {
     let keys = keys_of(people, &config.unchecked_settings());
     if keys.is_empty() {

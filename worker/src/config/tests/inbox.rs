@@ -1,4 +1,4 @@
-//! The inbox and the listener of the api.
+//! The inbox and the listener of the API.
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! Renders the message for a page: from the template's sample, from pasted JSON, or from the open window of a
 //! key.
 //!
-//! A page cannot change `prefers-color-scheme`, which follows the system setting. So the copy in the frame
-//! has the chosen scheme written into its media queries.
+//! A page cannot change `prefers-color-scheme`, so the copy in the frame has the chosen scheme in its media
+//! queries.
 
 use std::{
     path::{Path, PathBuf},
@@ -62,8 +62,6 @@ pub(super) struct WorkshopMessage {
     pub notes: Vec<String>,
 }
 
-/// Renders the message.
-///
 /// # Errors
 /// The template or its data has a fault, no window is open, or Temporal, a worker or the store does not
 /// respond.

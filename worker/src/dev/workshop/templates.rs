@@ -27,7 +27,7 @@ pub(super) struct LoadedTemplates {
 }
 
 impl LoadedTemplates {
-    /// Reads all templates. `files` should be the folder's state before this call.
+    /// `files` should be the folder's state before this call.
     ///
     /// # Errors
     /// A file cannot be read, or has a fault.
@@ -68,7 +68,7 @@ const WAIT: Duration = Duration::from_secs(25);
 const EACH: Duration = Duration::from_millis(200);
 const DEPTH: usize = 4;
 
-/// A hash over a folder. It changes with the name, size or time of any file.
+/// Changes with the name, size or time of any file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FolderState(String);
 

@@ -16,7 +16,7 @@ use crate::digest::{
     status::DigestStatus,
 };
 
-/// A world whose ledger knows the first events from a digest that was sent.
+/// The ledger knows the first events from a digest that was sent.
 fn knows(events: u16, max_events: u32) -> World {
     let mut world = World::new(Model::default());
     for id in 0..events {
@@ -27,7 +27,6 @@ fn knows(events: u16, max_events: u32) -> World {
     world
 }
 
-/// The number of events in each message.
 fn mails(world: &World) -> Vec<usize> {
     world.ledger.mails.values().map(BTreeSet::len).collect()
 }

@@ -15,9 +15,8 @@ pub(super) struct Ledger {
     pub events: BTreeMap<String, Uuid>,
     /// Events that wait for a claim, with the time of their return.
     pub returned: BTreeMap<String, Timestamp>,
-    /// The number of returns of each event.
     pub returns: BTreeMap<String, u32>,
-    /// Digests that were claimed, or resumed.
+    /// Claimed or resumed.
     pub claimed: BTreeSet<Uuid>,
     pub mails: BTreeMap<Uuid, BTreeSet<String>>,
     pub ended: BTreeMap<Uuid, WindowEnd>,
@@ -27,7 +26,7 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// Stores events. Returns the number that the ledger has now, from the first on. `end` is about to be recorded.
+    /// Returns the number that the ledger has now, from the first on. `end` is about to be recorded.
     pub fn write(
         &mut self,
         digest_id: Uuid,
@@ -57,7 +56,7 @@ impl Ledger {
         self.events.get(id).is_some_and(|owner| self.ended.contains_key(owner) || open == Some(*owner))
     }
 
-    /// Stores the events of an earlier run. Events that are too late for the digest join the key's next claim.
+    /// Events that are too late for the digest join the key's next claim.
     pub fn read_back(&mut self, digest_id: Uuid, event_ids: impl IntoIterator<Item = String>, now: Timestamp) {
         for id in event_ids {
             if self.write(digest_id, [id.clone()], None) == 0 && !self.events.contains_key(&id) {
@@ -69,7 +68,7 @@ impl Ledger {
         }
     }
 
-    /// Returns the events of a digest, each twice at most.
+    /// Each event returns twice at most.
     pub fn give_back(&mut self, digest_id: Uuid, now: Timestamp) {
         for id in self.of(digest_id) {
             let returns = self.returns.entry(id.clone()).or_default();
@@ -89,7 +88,6 @@ impl Ledger {
         Some(ReturnedEvents { at: *self.returned.values().min()?, digests })
     }
 
-    /// Moves the returned events to a digest.
     pub fn take_returned(&mut self, digest_id: Uuid) {
         for id in std::mem::take(&mut self.returned).into_keys() {
             self.events.insert(id, digest_id);
@@ -100,7 +98,7 @@ impl Ledger {
         self.events.iter().filter(|(_, owner)| **owner == digest_id).map(|(id, _)| id.clone()).collect()
     }
 
-    /// Claims a digest. Returns its number of events, and the number of the given ones that the ledger has.
+    /// Returns the digest's number of events, and the number of the given ones that the ledger has.
     pub fn claim(&mut self, digest_id: Uuid, event_ids: impl IntoIterator<Item = String>) -> (u64, u64) {
         let taken = self.write(digest_id, event_ids, None);
         if !self.mails.contains_key(&digest_id) && !self.ended.contains_key(&digest_id) {
@@ -111,7 +109,7 @@ impl Ledger {
         (self.of(digest_id).len() as u64, taken)
     }
 
-    /// The events of a digest that the ledger knows to be withdrawn.
+    /// Withdrawn events of the digest that the ledger knows.
     fn taken_back(&self, digest_id: Uuid) -> Vec<String> {
         let covered = |id: &String| self.retracts.iter().any(|retract| retract.covers(&event(id)));
         self.of(digest_id).into_iter().filter(covered).collect()
@@ -157,7 +155,7 @@ pub(super) fn key() -> Key {
     Key::new("acme".into(), "activity".into(), "ann".into()).unwrap()
 }
 
-/// The event with this id. The id determines the rest.
+/// The id determines the rest.
 pub(super) fn event(id: &str) -> Event {
     let number: i64 = id.parse().unwrap();
     Event {

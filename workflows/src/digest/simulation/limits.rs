@@ -15,7 +15,7 @@ use crate::digest::{
     window,
 };
 
-/// A window that is due in half an hour, and meets a limit for an hour from now.
+/// Due in half an hour, and meets a limit for an hour from now.
 fn limited(over: OverLimit) -> World {
     let mut world = World::collecting(Model::default());
     let limit = ExhaustedLimit { until: world.now + 1.hours(), over, why: "throttled".into() };

@@ -21,17 +21,15 @@ use crate::digest::{
 
 const QUIET: Model = Model { max_events: None, slides: false, undoes: false, has_quiet_hours: true };
 
-/// The quiet time of the model begins.
 fn begins() -> Timestamp {
     Timestamp::UNIX_EPOCH + 180.minutes()
 }
 
-/// It ends.
 fn ends() -> Timestamp {
     Timestamp::UNIX_EPOCH + 240.minutes()
 }
 
-/// A digest that is to be sent half a minute before the quiet time.
+/// Due half a minute before the quiet time.
 fn claimed(model: Model) -> World {
     let mut world = World::new(model);
     world.now = begins() - 30.minutes() - 30.seconds();
@@ -41,7 +39,7 @@ fn claimed(model: Model) -> World {
     world
 }
 
-/// A digest whose first attempt failed, and whose next one was put off to the end of the quiet time.
+/// Its first attempt failed, and the next one was put off to the end of the quiet time.
 fn retried() -> World {
     let mut world = claimed(QUIET);
     world.act(false, Answer::Deferred);

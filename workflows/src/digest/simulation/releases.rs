@@ -26,7 +26,7 @@ fn release(world: &mut World, spread: bool) -> ReleaseResult {
     released
 }
 
-/// A held key whose window became due half an hour ago.
+/// Held, and due half an hour ago.
 fn overdue() -> World {
     let mut world = World::collecting(Model::default());
     hold(&mut world);

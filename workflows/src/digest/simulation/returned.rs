@@ -18,10 +18,10 @@ use crate::digest::{
     status::{DigestStage, DigestStatus},
 };
 
-/// Minutes from a return to its deadline in the model.
+/// Minutes from a return to its deadline.
 const WAIT: i64 = 480;
 
-/// A world whose first digest has returned event 1.
+/// The first digest has returned event 1.
 fn returned(model: Model) -> World {
     let mut world = World::new(model);
     world.add(1, 0);

@@ -11,7 +11,7 @@ use crate::digest::state::DigestRunState;
 /// Bytes of events and retracts that a run hands over.
 const MOST: usize = 512 * 1024;
 
-/// A planned window whose pending events have this number of bytes.
+/// A planned window with this many bytes of pending events.
 fn collecting(bytes: usize) -> World {
     let mut world = World::collecting(Model::default());
     for id in 2..6 {
@@ -28,7 +28,7 @@ fn collecting(bytes: usize) -> World {
     world
 }
 
-/// Ends the run. Reports the number of events that the next one gets, and of those that it has to read back.
+/// Returns the number of events that the next run gets, and of those that it has to read back.
 fn next(world: &mut World) -> (usize, u64) {
     world.roll();
     (world.state.pending.len(), world.state.open.as_ref().unwrap().unread)

@@ -13,7 +13,7 @@ fn taken(taken: u64) -> StashAnswer {
     StashAnswer { taken, returned: None, events: None }
 }
 
-/// Stashes what is pending, and answers with the open window.
+/// Stashes what is pending.
 fn stashed(world: &mut World, answer: StashAnswer) -> &OpenWindow {
     let asked = window::begin_stash(&mut world.state, world.now).unwrap();
     window::apply_stash(&mut world.state, &asked, answer, world.now);

@@ -1,4 +1,4 @@
-//! The steps of a simulation.
+//! Steps of a simulation.
 
 use proptest::prelude::*;
 use uuid::Uuid;

@@ -20,7 +20,7 @@ use crate::{
 
 const UNDOES: Model = Model { max_events: None, slides: false, undoes: true, has_quiet_hours: false };
 
-/// A digest of one event whose message waits.
+/// One event, and the message waits.
 fn waiting(cadence: Model) -> World {
     let mut world = World::new(cadence);
     world.add(1, 0);

@@ -1,4 +1,4 @@
-//! The state with its model of the outside world, driven step by step.
+//! The state with a model of the outside world.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -36,7 +36,6 @@ pub(super) struct World {
     pub state: DigestRunState,
     /// The contents of history: the state at the last commit, and the arrivals since.
     pub durable: (DigestRunState, Vec<Step>),
-    /// The state has changed since.
     pub acted: bool,
     pub now: Timestamp,
     pub ledger: Ledger,
@@ -49,7 +48,6 @@ pub(super) struct World {
     /// The events and retracts that each run received.
     pub histories: Vec<(BTreeSet<String>, BTreeSet<Retract>)>,
     pub accepted: BTreeSet<String>,
-    /// The retracts so far.
     pub retracts: BTreeSet<Retract>,
     pub cadence: Model,
     /// The operator's pause in the store.
@@ -79,7 +77,6 @@ pub(super) const SLIDING: Model = Model { max_events: None, slides: true, undoes
 /// The key's share of the spread.
 pub(super) const SHARE: Duration = Duration::from_secs(40);
 
-/// The time for which a message can be taken back.
 pub(super) const UNDO: Duration = Duration::from_mins(2);
 
 pub(super) fn order() -> CommandContext {
@@ -508,7 +505,7 @@ impl World {
         pause::pause_wait(self.paused.as_ref(), &key().workflow_id(), None, self.now)
     }
 
-    /// A workflow that knows of a pause does not ask again and again.
+    /// A workflow that knows of a pause does not keep asking.
     pub fn check_silence(&self) {
         assert!(self.silent_until.is_none_or(|until| until <= self.now), "asked again during a pause");
     }
@@ -569,7 +566,6 @@ impl World {
         self.ledger.waiting().filter(|returned| returned.digests.contains_key(&digest_id))
     }
 
-    /// The end of the quiet time.
     pub fn quiet_until(&self, at: Timestamp) -> Option<Timestamp> {
         let minutes = at.as_second().div_euclid(60);
         let is_quiet = self.cadence.has_quiet_hours && minutes.rem_euclid(240) >= 180;
@@ -648,14 +644,13 @@ impl World {
         }
     }
 
-    /// Advances until the decision is this one.
     pub fn reach(&mut self, decision: DigestDecision, answer: Answer) {
         while decide(&self.state, self.now) != decision {
             self.advance(answer);
         }
     }
 
-    /// Acts until the workflow waits, and answers with the end of the wait.
+    /// Acts until the workflow waits. Returns the end of the wait.
     pub fn waits(&mut self) -> Timestamp {
         loop {
             clear_finished_commands(&mut self.state, self.now);

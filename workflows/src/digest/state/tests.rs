@@ -1,4 +1,4 @@
-//! The JSON that one run hands to the next, as every version so far writes and reads it.
+//! The JSON between runs, as every version so far writes and reads it.
 
 use serde_json::{Value, from_value, json, to_value};
 
