@@ -1,6 +1,12 @@
 //! The command line.
 
-use std::{env, fmt::Write as _, fs, path::PathBuf, process::ExitCode};
+use std::{
+    env,
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use anyhow::Context as _;
 use clap::{
@@ -354,12 +360,11 @@ impl CliArguments {
     /// Says which file a command has read. Whoever misses a digest type may be in another folder.
     fn configuration_note(&self) -> String {
         let folder = env::current_dir().unwrap_or_default();
-        match &self.config {
-            Some(file) => format!("configuration: {}", folder.join(file).display()),
-            None if folder.join(DEFAULT_PATH).exists() => {
-                format!("configuration: {}", folder.join(DEFAULT_PATH).display())
-            }
-            None => format!("configuration: none, because {} has no {}", folder.display(), DEFAULT_PATH),
+        let file = folder.join(self.config.as_deref().unwrap_or_else(|| Path::new(DEFAULT_PATH)));
+        if self.config.is_some() || file.exists() {
+            format!("configuration: {}", file.display())
+        } else {
+            format!("configuration: none, because {} has no {DEFAULT_PATH}", folder.display())
         }
     }
 }

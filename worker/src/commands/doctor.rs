@@ -5,7 +5,6 @@ use std::{future::Future, time::Duration};
 
 use anyhow::Context as _;
 use serde::Serialize;
-use serde_json::json;
 use tokio::time::timeout;
 
 use crate::{Config, config, error::in_words, storage};
@@ -65,7 +64,7 @@ pub(crate) async fn run(
         findings: &findings,
     };
     if json {
-        anstream::println!("{}", serde_json::to_string_pretty(&json!(report))?);
+        anstream::println!("{}", serde_json::to_string_pretty(&report)?);
     } else {
         for finding in &findings {
             anstream::println!("{finding}");
